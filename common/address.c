@@ -68,8 +68,9 @@ static int set_insecure_address_error(const char *address, struct ips_err *err)
 /* Parses `host` and stores it with `port` in *out. Accepts loopback; other
  * hosts only with TLS or --insecure. */
 static int parse_and_check_numeric_host(const char *host, uint16_t port,
-                              const char *address, struct ips_address *out,
-                              struct ips_err *err)
+                                        const char *address,
+                                        struct ips_address *out,
+                                        struct ips_err *err)
 {
     struct in_addr v4;
     struct in6_addr v6;

@@ -80,7 +80,8 @@ static void fork_daemon(void *arg)
         exec_daemon(d->argv, d->log);
 }
 
-int ips_daemon_start_detached(char *const argv[], const char *log, struct ips_err *err)
+int ips_daemon_start_detached(char *const argv[], const char *log,
+                              struct ips_err *err)
 {
     struct daemon d = {argv, log};
     return ips_run_outside_child_rusage(fork_daemon, &d) < 0

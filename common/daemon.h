@@ -19,6 +19,7 @@ int ips_run_outside_child_rusage(void (*run)(void *), void *arg);
  * output is appended to the file `log`, or discarded if that cannot be opened;
  * so is the message if argv[0] cannot be executed. Returns 0, or < 0 with
  * `err`: fork failed. */
-int ips_daemon_start_detached(char *const argv[], const char *log, struct ips_err *err);
+int ips_daemon_start_detached(char *const argv[], const char *log,
+                              struct ips_err *err);
 
 #endif

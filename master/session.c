@@ -19,7 +19,8 @@ static void dismiss_peer(struct ips_peer *peer, const char *why)
     ips_peer_close_after_send(peer, why);
 }
 
-static void answer_hello_or_refuse_peer(struct ips_peer *peer, const char *error)
+static void answer_hello_or_refuse_peer(struct ips_peer *peer,
+                                        const char *error)
 {
     Ips__Hello hello = ips_make_hello(IPS__HELLO__ROLE__MASTER);
     hello.error = ips_unconst_text(error);
@@ -80,9 +81,9 @@ static void client_admit_or_refuse(struct master *m, struct ips_peer *peer)
     bool many = m->client_count >= MASTER_MAX_CLIENTS;
     struct client *c = many ? NULL : calloc(1, sizeof(*c));
     if (!c) {
-        answer_hello_or_refuse_peer(peer,
-                     many ? "too many clients are connected: try again later"
-                          : "the master is out of memory: try again later");
+        answer_hello_or_refuse_peer(
+            peer, many ? "too many clients are connected: try again later"
+                       : "the master is out of memory: try again later");
         return;
     }
     c->peer = peer;
@@ -164,7 +165,8 @@ static const struct ips_peer_ops slave_ops = {dispatch_slave_message,
 /* A restarted slave may send Hello before the master has noticed that its old
  * connection ended. If the other side has closed the old connection, closes it
  * here too, so that the master does not refuse the new one. */
-static void drop_old_slave_connection_if_closed(struct master *m, const char *machine)
+static void drop_old_slave_connection_if_closed(struct master *m,
+                                                const char *machine)
 {
     struct slave *s = roster_find(&m->roster, machine);
     struct ips_peer *old = s ? s->peer : NULL;

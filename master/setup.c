@@ -82,7 +82,7 @@ static int lock_state_and_open_catalogue(struct master *m, struct ips_err *err)
                                               NULL, &m->state_lock, err);
     if (rc < 0)
         return rc;
-    mtimes_init_for_directory(&m->mtimes, dir);
+    message_times_init_for_directory(&m->message_times, dir);
     return catalogue_open(dir, &m->catalogue, err);
 }
 
@@ -149,7 +149,7 @@ void master_release(struct master *m)
     session_close_clients_and_slaves(m);
     roster_release(&m->roster);
     catalogue_close(m->catalogue);
-    mtimes_release(&m->mtimes);
+    message_times_release(&m->message_times);
     if (m->tick)
         event_free(m->tick);
     ips_lock_release(&m->state_lock);

@@ -90,6 +90,7 @@ int ips_reply_get_error(const Ips__Reply *reply, struct ips_err *err)
     if (strcmp(ips_err_text_of_code(code), ips_err_text_of_code(1)) == 0)
         code = IPS_E_PROTOCOL;
     return ips_err_set(err, code, "%s",
-                       reply->message && *reply->message ? reply->message
-                                                         : ips_err_text_of_code(code));
+                       reply->message && *reply->message
+                           ? reply->message
+                           : ips_err_text_of_code(code));
 }

@@ -171,7 +171,8 @@ static int check_role(const struct ips_peer *p, const Ips__Hello *hello,
 }
 
 /* Checks the first message. False: the peer was closed. */
-static bool check_hello_or_refuse_peer(struct ips_peer *p, const Ips__Envelope *env)
+static bool check_hello_or_refuse_peer(struct ips_peer *p,
+                                       const Ips__Envelope *env)
 {
     char why[512];
     if (env->body_case != IPS__ENVELOPE__BODY_HELLO) {

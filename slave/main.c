@@ -49,7 +49,8 @@ static void begin_shutdown(struct slave *s)
 /* Ends a private slave when it is idle, or when its pool was removed. It takes
  * pool.lock before it decides, so that no process can create a run that would
  * be left without a slave. */
-static void end_private_slave_if_idle_or_pool_removed(struct slave *s, uint64_t now_ns)
+static void end_private_slave_if_idle_or_pool_removed(struct slave *s,
+                                                      uint64_t now_ns)
 {
     if (access(s->drain.pool, F_OK) < 0 && errno == ENOENT) {
         ips_log_warn("the pool %s was removed with its contents",
@@ -79,7 +80,8 @@ static void end_private_slave_if_idle_or_pool_removed(struct slave *s, uint64_t 
     close(lock);
 }
 
-static void choose_sched_class_and_break_loop_if_new(struct slave *s, uint64_t now_ns)
+static void choose_sched_class_and_break_loop_if_new(struct slave *s,
+                                                     uint64_t now_ns)
 {
     bool waited_for = slave_serve_count_pending_requests(s) > 0 ||
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;

@@ -115,7 +115,8 @@ static __attribute__((noinline)) void record_mark_slow(const char *text)
                                          IPS_REC_MARK_SHORT, 0, (n ^ i) + 1);
         if (!left)
             return;
-        ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
+        ips_short_record_give_back_if_reserved(left,
+                                               sizeof(struct ips_rec_head));
     }
     if (text)
         record_full_mark(text);

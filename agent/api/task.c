@@ -66,11 +66,9 @@ task_moment_from_stamp_or_clocks(const struct ips_task *task,
 /* Computes the stamps of a call and its return: both as the program passed
  * them, or both read from the clocks. If the program passed only one, it is
  * used for both. */
-static void fill_moments_from_call_and_return_stamps(const struct ips_task *task,
-                                         const struct ips_stamp *call,
-                                         const struct ips_stamp *ret,
-                                         struct moment *m_call,
-                                         struct moment *m_ret)
+static void fill_moments_from_call_and_return_stamps(
+    const struct ips_task *task, const struct ips_stamp *call,
+    const struct ips_stamp *ret, struct moment *m_call, struct moment *m_ret)
 {
     *m_call = task_moment_from_stamp_or_clocks(task, call ? call : ret);
     *m_ret = call || ret

@@ -59,7 +59,8 @@ static void start_private_daemon(const struct ipsrun_options *o,
         argv[i + 1] = args[i];
     snprintf(log, sizeof(log), "%s/%s", o->state, log_name);
     if (rc == 0)
-        rc = ips_daemon_start_detached((char *const *)(uintptr_t)argv, log, &err);
+        rc = ips_daemon_start_detached((char *const *)(uintptr_t)argv, log,
+                                       &err);
     if (rc < 0 && !o->quiet)
         fprintf(
             stderr,

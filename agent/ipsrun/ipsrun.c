@@ -138,8 +138,8 @@ static int check_run_name_not_archived(const struct ipsrun_options *o,
 }
 
 static int make_or_join_run_and_start_daemons(const struct ipsrun_options *o,
-                                      const char *name,
-                                      const char *command_line)
+                                              const char *name,
+                                              const char *command_line)
 {
     struct ips_err err = {0};
     char dir[IPS_PATH_BYTES + 80];
@@ -208,8 +208,9 @@ static int set_recording_environment(const struct ipsrun_options *o,
 
 /* Examines the command and fills *target. Removes our library from LD_PRELOAD
  * if the command's loader cannot load it. */
-static void inspect_command_and_drop_unloadable_preload(char **command,
-                                       struct ips_target *target)
+static void
+inspect_command_and_drop_unloadable_preload(char **command,
+                                            struct ips_target *target)
 {
     ips_target_find_and_inspect(target, command[0], getenv("PATH"),
                                 getenv("IPS_PRELOAD"));

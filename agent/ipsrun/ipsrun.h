@@ -57,7 +57,8 @@ int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv);
  * parent dies by it, too. Returns -1 without a new process if standard error is
  * no terminal, with --exec or --quiet, if ipsrun is process 1, or if fork
  * fails. */
-int ipsrun_fork_and_wait_if_on_terminal(const struct ipsrun_options *o, const char *name);
+int ipsrun_fork_and_wait_if_on_terminal(const struct ipsrun_options *o,
+                                        const char *name);
 
 /* Prints a message on standard error; returns IPSRUN_FAILED. */
 int ipsrun_print_failure(const char *fmt, ...)

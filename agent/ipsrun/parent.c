@@ -203,8 +203,8 @@ static pid_t start_ipsq_summary(const struct ipsrun_options *o,
 
 /* Fills `out` with the line that `ipsq summary` prints, without its newline;
  * with "" if that fails or takes longer than SUMMARY_WAIT_MS. */
-static void run_ipsq_and_read_summary(const struct ipsrun_options *o, const char *name,
-                              char *out, size_t size)
+static void run_ipsq_and_read_summary(const struct ipsrun_options *o,
+                                      const char *name, char *out, size_t size)
 {
     size_t n = 0;
     int from;
@@ -252,7 +252,8 @@ static void print_summary_line(const struct ipsrun_options *o, const char *name,
             o->master_set ? " --master " : "", o->master_set ? o->master : "");
 }
 
-int ipsrun_fork_and_wait_if_on_terminal(const struct ipsrun_options *o, const char *name)
+int ipsrun_fork_and_wait_if_on_terminal(const struct ipsrun_options *o,
+                                        const char *name)
 {
     sigset_t all, before;
     struct sigaction act = {.sa_handler = SIG_DFL}, old;

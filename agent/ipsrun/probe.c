@@ -236,9 +236,10 @@ static void record_one_procedure_enter_and_exit(void)
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
-        (void)ips_write_long_procedure_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
-                                        &m);
+        ips_short_record_give_back_if_reserved(left,
+                                               sizeof(struct ips_rec_head));
+        (void)ips_write_long_procedure_event(i ? IPS_REC_EXIT : IPS_REC_ENTER,
+                                             1, &m);
     }
 }
 
@@ -364,9 +365,9 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
     if (told == MAP_FAILED)
         return false;
     told->clock = clock;
-    bool ok =
-        ips_run_outside_child_rusage(measure_probes_as_child_process, told) == 0 &&
-        told->ok;
+    bool ok = ips_run_outside_child_rusage(measure_probes_as_child_process,
+                                           told) == 0 &&
+              told->ok;
     *out = told->m;
     munmap(told, sizeof(*told));
     return ok;

@@ -176,8 +176,8 @@ static bool median_over_subjects(const struct ipsrun_step_costs *all,
  * since noise may make the difference too small. Changes nothing if there is no
  * result. */
 static void compute_and_store_probe_cost(const struct ipsrun_step_costs *all,
-                             enum ipsrun_step step, uint64_t less,
-                             uint64_t least, uint64_t *cost)
+                                         enum ipsrun_step step, uint64_t less,
+                                         uint64_t least, uint64_t *cost)
 {
     int64_t ps;
     if (!median_over_subjects(all, step, &ps))
@@ -186,7 +186,8 @@ static void compute_and_store_probe_cost(const struct ipsrun_step_costs *all,
     *cost = ps > (int64_t)least ? (uint64_t)ps : least;
 }
 
-static void compute_and_store_probe_costs(const struct ipsrun_step_costs *all, uint64_t *ps)
+static void compute_and_store_probe_costs(const struct ipsrun_step_costs *all,
+                                          uint64_t *ps)
 {
     const uint64_t event = ps[IPS_PROBE_EVENT];
     /* slave/build/cost.c counts one reading of the CPU clock for every 64
@@ -194,37 +195,42 @@ static void compute_and_store_probe_costs(const struct ipsrun_step_costs *all, u
      * readings. */
     const uint64_t read = ps[IPS_PROBE_READ] / 64;
     compute_and_store_probe_cost(all, IPSRUN_CALL, 0, ps[IPS_PROBE_CALL],
-                     &ps[IPS_PROBE_CALL]);
+                                 &ps[IPS_PROBE_CALL]);
     const uint64_t call = ps[IPS_PROBE_CALL];
-    compute_and_store_probe_cost(all, IPSRUN_COLD, call, 0, &ps[IPS_PROBE_COLD]);
+    compute_and_store_probe_cost(all, IPSRUN_COLD, call, 0,
+                                 &ps[IPS_PROBE_COLD]);
     ps[IPS_PROBE_POLL] = call;
-    compute_and_store_probe_cost(all, IPSRUN_POLL, 0, event, &ps[IPS_PROBE_POLL]);
+    compute_and_store_probe_cost(all, IPSRUN_POLL, 0, event,
+                                 &ps[IPS_PROBE_POLL]);
     compute_and_store_probe_cost(all, IPSRUN_FILE, 0, 0, &ps[IPS_PROBE_FILE]);
     compute_and_store_probe_cost(all, IPSRUN_OPEN, 0, 0, &ps[IPS_PROBE_OPEN]);
     compute_and_store_probe_cost(all, IPSRUN_PASS, 0, 0, &ps[IPS_PROBE_PASS]);
-    compute_and_store_probe_cost(all, IPSRUN_FORK, 0, event, &ps[IPS_PROBE_FORK]);
-    compute_and_store_probe_cost(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK], event,
-                     &ps[IPS_PROBE_IMAGE]);
-    compute_and_store_probe_cost(all, IPSRUN_SPAWNED_IMAGE, call + ps[IPS_PROBE_IMAGE],
-                     event, &ps[IPS_PROBE_SPAWN]);
+    compute_and_store_probe_cost(all, IPSRUN_FORK, 0, event,
+                                 &ps[IPS_PROBE_FORK]);
+    compute_and_store_probe_cost(all, IPSRUN_FORKED_IMAGE, ps[IPS_PROBE_FORK],
+                                 event, &ps[IPS_PROBE_IMAGE]);
+    compute_and_store_probe_cost(all, IPSRUN_SPAWNED_IMAGE,
+                                 call + ps[IPS_PROBE_IMAGE], event,
+                                 &ps[IPS_PROBE_SPAWN]);
     /* The cost of an image is the same with a spare segment: an image that
      * makes its own segment reports the cost of that itself. */
     ps[IPS_PROBE_SPARE_IMAGE] = ps[IPS_PROBE_IMAGE];
     ps[IPS_PROBE_SPARE_FORK] = ps[IPS_PROBE_FORK];
     compute_and_store_probe_cost(all, IPSRUN_SPARE_FORK, 0, event,
-                     &ps[IPS_PROBE_SPARE_FORK]);
+                                 &ps[IPS_PROBE_SPARE_FORK]);
     /* A fork into a spare segment never costs more than one without. */
     ps[IPS_PROBE_SPARE_FORK] =
         ips_min_u64(ps[IPS_PROBE_SPARE_FORK], ps[IPS_PROBE_FORK]);
     compute_and_store_probe_cost(all, IPSRUN_THREE_BLOCKED, 3 * call + read, 0,
-                     &ps[IPS_PROBE_BLOCK]);
-    compute_and_store_probe_cost(all, IPSRUN_STACK, call + ps[IPS_PROBE_BLOCK] + read,
-                     2 * event, &ps[IPS_PROBE_STACK]);
+                                 &ps[IPS_PROBE_BLOCK]);
+    compute_and_store_probe_cost(all, IPSRUN_STACK,
+                                 call + ps[IPS_PROBE_BLOCK] + read, 2 * event,
+                                 &ps[IPS_PROBE_STACK]);
     compute_and_store_probe_cost(all, IPSRUN_LOCK, 0, ps[IPS_PROBE_LOCK],
-                     &ps[IPS_PROBE_LOCK]);
+                                 &ps[IPS_PROBE_LOCK]);
     /* The FORK and JOIN of a thread have the probe cost of two calls. */
     compute_and_store_probe_cost(all, IPSRUN_THREAD, 2 * call, event,
-                     &ps[IPS_PROBE_THREAD]);
+                                 &ps[IPS_PROBE_THREAD]);
 }
 
 void ipsrun_measure_interposer_probe_costs(const struct ips_clock *clock,

@@ -224,9 +224,11 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
             bool wrapped = (i ^ k) & 1;
             pthread_t id;
             uint64_t start = ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-            *good = (wrapped ? pthread_create(&id, NULL, return_from_empty_thread, NULL)
-                             : past(&id, NULL, return_from_empty_thread, NULL)) == 0 &&
-                    pthread_join(id, NULL) == 0 && *good;
+            *good =
+                (wrapped
+                     ? pthread_create(&id, NULL, return_from_empty_thread, NULL)
+                     : past(&id, NULL, return_from_empty_thread, NULL)) == 0 &&
+                pthread_join(id, NULL) == 0 && *good;
             took[wrapped][i] =
                 (int64_t)(ips_sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);
         }

@@ -170,9 +170,9 @@ static int fill_control_of_new_run(const struct ips_run_options *opt,
     struct ips_probe_measurements measured;
     int rc = ips_pool_read_boot_id(c->boot_id, err);
     if (rc == 0)
-        rc = ips_pool_load_or_measure_clock_and_costs(opt->pool_root, c->boot_id,
-                                            &c->clock, &measured, opt->measure,
-                                            err);
+        rc = ips_pool_load_or_measure_clock_and_costs(
+            opt->pool_root, c->boot_id, &c->clock, &measured, opt->measure,
+            err);
     if (rc < 0)
         return rc;
     fill_probe_costs_and_cpu_mode(opt, &measured, c);

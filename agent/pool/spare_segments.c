@@ -17,7 +17,8 @@ void ips_spare_segment_format_name(char out[32], unsigned n)
 
 /* Fills the new file of a spare segment. Returns its allocated bytes; 0: no
  * space. */
-static uint64_t set_size_and_control_of_spare_segment(int fd, const struct ips_control *c)
+static uint64_t
+set_size_and_control_of_spare_segment(int fd, const struct ips_control *c)
 {
     static unsigned char first[IPS_SPARE_FIRST_BYTES];
     struct stat st;

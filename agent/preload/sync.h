@@ -42,8 +42,8 @@ extern struct ips_sync_real ips_sync_real IPS_HIDDEN;
 
 /* True once ips_sync_init_and_check_layouts has checked the layouts. Every
  * wrapper of a lock calls ips_sync_init_and_check_recording first. Unlike
- * ips_wrap_start_library_and_check_recording, it never starts the library: the lock may
- * belong to a malloc that the start would call. */
+ * ips_wrap_start_library_and_check_recording, it never starts the library: the
+ * lock may belong to a malloc that the start would call. */
 extern bool ips_sync_ready IPS_HIDDEN;
 /* Whether a wrapper may try a lock before the real call. False under a checker
  * of races and lock order (helgrind, ThreadSanitizer): the checker must see the
@@ -73,7 +73,7 @@ struct ips_sync_object {
     uint64_t dev, ino, object;
 };
 void ips_compute_name_of_shared_sync_object(const volatile void *at,
-                                    struct ips_sync_object *out);
+                                            struct ips_sync_object *out);
 static inline struct ips_sync_object
 ips_compute_sync_object_name(const volatile void *at, bool shared)
 {
@@ -97,8 +97,8 @@ static inline void ips_store_wait_in_progress(uint32_t mark, enum ips_sync kind,
         begun->object = at;
         begun->holder = holder;
     }
-    ips_note_outermost_call_begin(&ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind),
-                        site, call);
+    ips_note_outermost_call_begin(
+        &ips_me, mark, IPS_BEGUN(IPS_REC_ACQUIRE, 0, kind), site, call);
 }
 #define IPS_SYNC_BEGINS(kind, at, holder, site, call)                          \
     ips_store_wait_in_progress(mark_, kind, (uint64_t)(uintptr_t)(at), holder, \

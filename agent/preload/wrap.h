@@ -251,9 +251,9 @@ ips_current_call_note(const struct ips_thread *me)
 /* Notes in the thread's segment, just before the real call, the call opened at
  * depth `mark`. Only the outermost call (depth 0) is noted. */
 static inline void ips_note_outermost_call_begin(const struct ips_thread *me,
-                                       uint32_t mark, uint64_t what,
-                                       uint64_t site,
-                                       const struct ips_moment *call)
+                                                 uint32_t mark, uint64_t what,
+                                                 uint64_t site,
+                                                 const struct ips_moment *call)
 {
     struct ips_current_call *begun =
         likely(mark == 0) ? ips_current_call_note(me) : NULL;
@@ -283,8 +283,9 @@ static inline void ips_close_open_call_at_scope_end(const uint32_t *mark)
 /* To be placed at the start of a scope that makes a call: adds the call to the
  * thread's calls under way. The end of the scope removes it. */
 #define IPS_CALL_MARK_AS(flags)                                                \
-    const uint32_t mark_ __attribute__((cleanup(ips_close_open_call_at_scope_end))) =            \
-        ips_me.open_depth;                                                     \
+    const uint32_t mark_                                                       \
+        __attribute__((cleanup(ips_close_open_call_at_scope_end))) =           \
+            ips_me.open_depth;                                                 \
     ips_push_open_call(&ips_me, &mark_, flags)
 #define IPS_CALL_MARK IPS_CALL_MARK_AS(0)
 #define IPS_WAIT_MARK IPS_CALL_MARK_AS(IPS_OPEN_WAIT)
@@ -340,17 +341,20 @@ static inline void ips_io_close_open_call_at_scope_end(const struct ips_io *io)
 /* Declares a struct ips_io for ips_io_open_call_if_recorded; the end of its
  * scope closes the call. */
 #define IPS_IO(io)                                                             \
-    struct ips_io io __attribute__((cleanup(ips_io_close_open_call_at_scope_end)));                \
+    struct ips_io io                                                           \
+        __attribute__((cleanup(ips_io_close_open_call_at_scope_end)));         \
     io.mark = ips_me.open_depth
 
-bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
-                           uint64_t word, uint64_t site);
+bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io,
+                                            enum ips_rec_type type, int fd,
+                                            uint64_t word, uint64_t site);
 
 /* Starts the record of a call; `type` is SEND or RECV. False: nothing to
  * record. Costs one load for a descriptor that needs no records (class NONE).
  */
-static inline bool ips_io_open_call_if_recorded(struct ips_io *io, enum ips_rec_type type,
-                                int fd, uint64_t site)
+static inline bool ips_io_open_call_if_recorded(struct ips_io *io,
+                                                enum ips_rec_type type, int fd,
+                                                uint64_t site)
 {
     if (!ips_wrap_start_library_and_check_recording())
         return false;
@@ -368,8 +372,8 @@ static inline bool ips_io_open_call_if_recorded(struct ips_io *io, enum ips_rec_
     ips_push_open_call(&ips_me, io, 0);
     io->call = ips_moment_of_call();
     ips_note_outermost_call_begin(&ips_me, io->mark,
-                        IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
-                        &io->call);
+                                  IPS_BEGUN(type, IPS_OP_DATA, io->chan), site,
+                                  &io->call);
     return true;
 }
 
@@ -401,20 +405,22 @@ ips_poll_open_call_if_recorded(struct ips_moment *call, uint32_t *mark,
     *mark = me->open_depth;
     ips_push_open_call(me, call, IPS_OPEN_WAIT);
     ips_moment_store_now(me, true, call);
-    ips_note_outermost_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0), site, call);
+    ips_note_outermost_call_begin(me, *mark, IPS_BEGUN(IPS_REC_BLOCK, op, 0),
+                                  site, call);
     return true;
 }
 /* Packs two fields of a poll's BLOCK record (pool/format.h) into one word:
  * `what` (its field `ready`) and, in the upper half, `why` (its field `a`). */
-static inline uint64_t ips_pack_ready_object_and_events(uint32_t what, uint32_t why)
+static inline uint64_t ips_pack_ready_object_and_events(uint32_t what,
+                                                        uint32_t why)
 {
     return what | (uint64_t)why << 32;
 }
 /* Records a poll of kind `op` that returned `result` > 0: writes a BLOCK
  * record, and also a SIGNAL record if a pidfd is ready. Returns `result`. */
 int ips_poll_record_with_ready_fd(const struct ips_moment *call, uint32_t mark,
-                          enum ips_op op, int result, uint64_t site,
-                          uint64_t ready);
+                                  enum ips_op op, int result, uint64_t site,
+                                  uint64_t ready);
 
 /* preload/io/receive_stamps.c: writes a QUEUE record for the datagram of `io`
  * if the kernel has its time of arrival. To be called only after a receive that
@@ -444,14 +450,20 @@ void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 /* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
  * blocked. `result` < 0: the wait failed with errno `err`. `ready`: value of
  * ips_pack_ready. Returns the moment at which the wait returned. */
-struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op, struct ips_moment call,
-                                  int64_t result, int err, uint64_t site,
-                                  uint64_t ready);
+struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op,
+                                                      struct ips_moment call,
+                                                      int64_t result, int err,
+                                                      uint64_t site,
+                                                      uint64_t ready);
 
-/* Like ips_record_wait_if_blocked_or_ready, for a poll, select or epoll. `no_wait`: its timeout was
- * 0, so that `result` 0 is a failed attempt (preload/io/spin.c). */
-void ips_record_poll_or_count_failed_poll(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint64_t ready, bool no_wait);
+/* Like ips_record_wait_if_blocked_or_ready, for a poll, select or epoll.
+ * `no_wait`: its timeout was 0, so that `result` 0 is a failed attempt
+ * (preload/io/spin.c). */
+void ips_record_poll_or_count_failed_poll(enum ips_op op,
+                                          struct ips_moment call,
+                                          int64_t result, int err,
+                                          uint64_t site, uint64_t ready,
+                                          bool no_wait);
 bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
                                 const struct ips_moment *ret);
 /* For a wait that is repeated: return how much is left of its timeout `asked`,
@@ -470,11 +482,11 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
                      struct ips_moment call, uint64_t child_cpu_ns,
                      uint32_t status, uint64_t site);
 
-/* preload/process/seccomp.c: call ips_limit_recording_for_forbidden_calls before a call
- * that installs a seccomp filter or forbids the time stamp counter. It ends our
- * own system calls, or all recording (IPS_FORBIDS_ALL), and returns whether
- * calls were forbidden already. If the call failed, pass that to
- * ips_undo_prepare_for_forbidden_calls. */
+/* preload/process/seccomp.c: call ips_limit_recording_for_forbidden_calls
+ * before a call that installs a seccomp filter or forbids the time stamp
+ * counter. It ends our own system calls, or all recording (IPS_FORBIDS_ALL),
+ * and returns whether calls were forbidden already. If the call failed, pass
+ * that to ips_undo_prepare_for_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what);
 void ips_undo_limit_for_forbidden_calls(enum ips_forbids what, bool before);
@@ -499,7 +511,8 @@ void ips_exec_inspect(struct ips_target *target, int dir, const char *path);
 void ips_exec_find_and_inspect(struct ips_target *target, const char *file);
 /* Writes an UNSEEN record: the program `target` runs unrecorded as process
  * `pid`. Writes nothing if it is traced. */
-void ips_record_target_if_untraced(const struct ips_target *target, uint32_t pid);
+void ips_record_target_if_untraced(const struct ips_target *target,
+                                   uint32_t pid);
 void ips_report_unrecorded_with_length(const char *text, size_t length);
 /* In a vfork child that is about to exec: passes the program to the parent,
  * which records it. */
@@ -548,90 +561,6 @@ uint32_t ips_thread_tid(pthread_t thread); /* thread id; 0: unknown */
 /* notes that the thread is about to be cancelled */
 void ips_thread_mark_cancelled(pthread_t thread);
 
-/* preload/io/spin.c. Notes an attempt that failed without waiting. True: it
- * continues a run of failed attempts and needs no record. False: it is the
- * first of a run; if it is recorded, call ips_spin_restart_failure_series after
- * that. */
-bool ips_spin_count_failed_attempt(const struct ips_moment *call,
-                                   const struct ips_moment *ret, uint32_t chan,
-                                   uint64_t site);
-void ips_spin_restart_failure_series(void);
-struct ips_spin {
-    uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
-    uint64_t last_cpu; /* CPU time at the return of the last attempt */
-    uint64_t site;
-    /* CPU time (ns) by which earlier gaps between attempts were shorter than
-     * their limit; a later gap may be longer by that much */
-    int32_t saved;
-    uint32_t chan;
-};
-extern __thread struct ips_spin ips_spin IPS_IE;
-/* Like ips_spin_count_failed_attempt, for an attempt known to be the first of a
- * run; the caller records the attempt. */
-static inline void ips_spin_start_failure_series(struct ips_thread *me,
-                                                 const struct ips_moment *call,
-                                                 const struct ips_moment *ret,
-                                                 uint32_t chan, uint64_t site)
-{
-    ips_spin = (struct ips_spin){call->t, call->cpu, ret->cpu, site, 0, chan};
-    me->spin_count = 1;
-}
-/* Ends a run of failed attempts, because the attempt of `call` succeeded. To be
- * called before that attempt is recorded. Fewer than IPS_SPIN_LEAST failed
- * attempts do not count as a run. */
-#define IPS_SPIN_LEAST 3u
-void ips_spin_end_and_record_failures_slow(const struct ips_moment *call);
-static inline void ips_spin_end_and_record_failures(struct ips_thread *me,
-                                    const struct ips_moment *call)
-{
-    if (unlikely(me->spin_count >= IPS_SPIN_LEAST))
-        ips_spin_end_and_record_failures_slow(call);
-    me->spin_count = 0;
-}
-/* Discards the run of failed attempts: the thread recorded something else. */
-static inline void ips_spin_drop_failure_series(void)
-{
-    ips_me.spin_count = 0;
-}
-
-/* preload/io/retry.c. Counts the try made at `call`, which failed, in the run
- * of tries for the condition `key`. */
-void ips_retry_count_failed_try(enum ips_retry_kind kind, uint64_t key,
-                                const struct ips_moment *call);
-/* Counts a deliberate sleep of the thread (ips_count_child_join: a reaped
- * child), for preload/io/retry.c. */
-static inline void ips_count_sleep(void)
-{
-    if (unlikely(ips_me.extra != NULL))
-        ips_me.extra->naps++;
-}
-static inline void ips_count_child_join(void)
-{
-    if (unlikely(ips_me.extra != NULL))
-        ips_me.extra->joins++;
-}
-/* Ends the run of tries for `key`, of which one has succeeded. True: earlier
- * tries failed, with sleeps between them; *run describes them. */
-bool ips_retry_end_and_get_series_slow(enum ips_retry_kind kind, uint64_t key,
-                                       struct ips_retry_series *run);
-static inline bool ips_retry_end_and_get_series(enum ips_retry_kind kind, uint64_t key,
-                                     struct ips_retry_series *run)
-{
-    return unlikely(ips_me.extra && ips_me.extra->retry_next[kind]) &&
-           ips_retry_end_and_get_series_slow(kind, key, run);
-}
-/* Discards the failed tries for `key`: this thread changed the condition. */
-void ips_retry_drop_series(enum ips_retry_kind kind, uint64_t key);
-/* Writes a BLOCK record with op RETRY. To be called before the successful try,
- * made at `call`, is recorded. */
-void ips_retry_write_series_record(const struct ips_retry_series *run,
-                                   struct ips_moment call, uint64_t site);
-
-/* Notes the result of a test, made at `call`, whether the process exists. If it
- * ended since earlier tests, with sleeps between, writes a JOIN record. */
-void ips_record_or_count_process_test(pid_t pid, bool exists,
-                                      struct ips_moment call, uint64_t site);
-
 /* preload/io/path.c. Records a read of the inotify descriptor of `io` that
  * returned `bytes` of events: writes an ACQUIRE record for the file name in the
  * first event. False: not inotify's descriptor, or that event has no name or is
@@ -662,8 +591,9 @@ bool ips_record_eventfd_read(const struct ips_io *io, struct ips_moment ret);
 bool ips_record_pty_write(const struct ips_io *io);
 bool ips_record_pty_read(const struct ips_io *io, struct ips_moment ret);
 
-/* preload/io/wait.c: returns the fields `ready` and `a` (ips_pack_ready_object_and_events) of a
- * BLOCK record for a descriptor whose poll reported `events`. */
+/* preload/io/wait.c: returns the fields `ready` and `a`
+ * (ips_pack_ready_object_and_events) of a BLOCK record for a descriptor whose
+ * poll reported `events`. */
 uint64_t ips_pack_ready_events(int fd, uint32_t events);
 /* Returns the same for the first ready descriptor of a poll, select or epoll
  * that was made by syscall() and returned `r`. */

@@ -116,7 +116,8 @@ static void set_baseline_by_reading(const struct clock_reading *r,
         return;
     uint64_t cpu0 = ips_max_u64(r->cpu, floor);
     ips_set_baseline_or_remove_cpu_mark(&ips_me, r->slot, r->mark_number,
-                              r->t + stamps_of_ns(cpu0 - r->cpu), cpu0);
+                                        r->t + stamps_of_ns(cpu0 - r->cpu),
+                                        cpu0);
 }
 
 /* Returns the CPU time at stamp `t` by the slot's baseline; for `t` before t0
@@ -155,7 +156,8 @@ static void write_page_faults_if_off_core(uint64_t t0, uint64_t cpu0,
 /* Starts a new window of guesses (agent/record/cpu_guess.h) at a reading, where
  * the clock is `off` ns ahead of the reported CPU time. Changes r->cpu from the
  * clock's value to the CPU time to report. */
-static void start_guess_window_and_correct_reading(struct clock_reading *r, uint64_t t, int64_t off)
+static void start_guess_window_and_correct_reading(struct clock_reading *r,
+                                                   uint64_t t, int64_t off)
 {
     off = ips_guess_start_next_window_and_cap_error(&ips_me.cpu.guess, off);
     r->cpu =
@@ -352,7 +354,7 @@ return_moment_above_baseline(const struct ips_moment *call, uint64_t t,
     uint64_t clock = compute_cpu_from_baseline(s, t);
     if (cpu > clock)
         ips_set_baseline_or_remove_cpu_mark(&ips_me, s, call->mark_number,
-                                  t + stamps_of_ns(cpu - clock), cpu);
+                                            t + stamps_of_ns(cpu - clock), cpu);
     return store_cpu_and_return_moment(t, ips_max_u64(cpu, clock),
                                        (uint64_t)(uintptr_t)s | IPS_MARK_NOT,
                                        call->mark_number);
@@ -412,8 +414,8 @@ read_return_moment_of_long_call(const struct ips_moment *call, uint64_t t)
     cost = ips_min_u64(cost, elapsed);
     uint64_t cpu = call->cpu + cost;
     /* CPU time used after a switch since the return belongs to the next arc. */
-    start_guess_window_and_correct_reading(&r, t,
-                       since < MARK_NS * 10 ? more - (int64_t)cost : off);
+    start_guess_window_and_correct_reading(
+        &r, t, since < MARK_NS * 10 ? more - (int64_t)cost : off);
     set_baseline_by_reading(&r, cpu);
     write_records_due(t, cpu);
     if (!r.slot)

@@ -213,13 +213,13 @@ void ips_run_delay_write_last_if_due(uint64_t cpu);
  * system call. Call it only where the thread is in no call, or just begins one.
  * ips_page_faults_skip_earlier excludes the faults up to now,
  * ips_page_faults_store_seen_counts those up to `ru`.
- * ips_page_faults_write_if_new_in_counts is like write_if_any, with counts just read
- * into `ru`. */
+ * ips_page_faults_write_if_new_in_counts is like write_if_any, with counts just
+ * read into `ru`. */
 struct rusage;
 void ips_page_faults_skip_earlier(void);
 void ips_page_faults_store_seen_counts(const struct rusage *ru);
 void ips_page_faults_write_if_new_in_counts(const struct rusage *ru, uint64_t t,
-                                   uint64_t cpu);
+                                            uint64_t cpu);
 void ips_page_faults_write_if_any(uint64_t t, uint64_t cpu);
 /* record/guessed_cpu.c. ips_write_guessed_cpu_record writes a GUESSED now;
  * ips_write_unreported_guessed_cpu writes one before END, if there is anything

@@ -77,9 +77,10 @@ ips_set_cpu_mark(struct ips_thread *me, uint32_t *taken)
  * the slot meanwhile, the baseline was stored for another mark, so the mark is
  * removed. */
 static inline void ips_set_baseline_or_remove_cpu_mark(struct ips_thread *me,
-                                             struct ips_cpu_slot *s,
-                                             uint32_t taken, uint64_t t0,
-                                             uint64_t cpu0)
+                                                       struct ips_cpu_slot *s,
+                                                       uint32_t taken,
+                                                       uint64_t t0,
+                                                       uint64_t cpu0)
 {
     s->t0 = t0;
     s->cpu0 = cpu0;

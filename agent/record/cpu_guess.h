@@ -157,8 +157,8 @@ static inline void ips_guess_add_to_totals(struct ips_guess *g, int64_t off)
  * is `off` ns ahead of the reported CPU time. Returns the part of `off` that
  * guesses can explain, which later blocks will get; the caller corrects the
  * rest at once. */
-static inline int64_t ips_guess_start_next_window_and_cap_error(struct ips_guess *g,
-                                                     int64_t off)
+static inline int64_t
+ips_guess_start_next_window_and_cap_error(struct ips_guess *g, int64_t off)
 {
     /* If too much CPU time was reported (`off` < 0), limit `off` to the guessed
      * time and to the time that the blocks of one window can give back. */

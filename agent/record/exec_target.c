@@ -449,8 +449,9 @@ static bool inspect_file_and_interpreters(struct ips_target *t, int fd,
 }
 
 static void check_library_and_store_path_if_untraced(struct ips_target *t,
-                                              const char *path,
-                                              const char *library, bool before)
+                                                     const char *path,
+                                                     const char *library,
+                                                     bool before)
 {
     if (ips_target_keeps_preload(t->kind) && t->kind != IPS_TARGET_STATIC &&
         !can_open_library(library, before))

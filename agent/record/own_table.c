@@ -167,8 +167,8 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_helper_slot(&unknown);
     /* Read by_process only after claiming the slot:
-     * ips_own_fd_table_wait_and_switch_to_process() sets it and then waits until all
-     * claimed slots are free. */
+     * ips_own_fd_table_wait_and_switch_to_process() sets it and then waits
+     * until all claimed slots are free. */
     const bool process = atomic_load(&by_process);
     void *stack = place == &unknown ? NULL : &stacks[place - threads + 1];
     long tid = process && forks_into_other_pidns()

@@ -51,7 +51,7 @@ static bool may_write_page_faults(void)
 }
 
 void ips_page_faults_write_if_new_in_counts(const struct rusage *ru, uint64_t t,
-                                   uint64_t cpu)
+                                            uint64_t cpu)
 {
     int32_t faults =
         (int32_t)((uint32_t)ru->ru_majflt - ips_me.cpu.faults_seen);

@@ -10,7 +10,7 @@ void ips_set_short_record_baseline(struct ips_cpu_baseline *line,
 }
 
 bool ips_write_long_procedure_event(enum ips_rec_type type, uint64_t procedure,
-                               struct ips_moment *m)
+                                    struct ips_moment *m)
 {
     *m = ips_moment_now();
     uint32_t era = ips_me.era;

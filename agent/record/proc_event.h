@@ -61,15 +61,17 @@ void ips_reservation_give_back_or_fill(uint64_t at, uint64_t bytes)
  * call functions only at their end. */
 #define IPS_SHORT_NOT 1u
 #define IPS_SHORT_TAKEN 2u
-static inline void ips_short_record_give_back_if_reserved(uint64_t left, uint64_t bytes)
+static inline void ips_short_record_give_back_if_reserved(uint64_t left,
+                                                          uint64_t bytes)
 {
     if (left & IPS_SHORT_TAKEN)
         ips_reservation_give_back_or_fill(left & ~(uint64_t)7, bytes);
 }
 
 /* May this image write a record into the reserved `bytes` at `at`? */
-static inline bool ips_short_record_reservation_is_usable(const struct ips_thread *me,
-                                         uint64_t at, uint64_t bytes)
+static inline bool
+ips_short_record_reservation_is_usable(const struct ips_thread *me, uint64_t at,
+                                       uint64_t bytes)
 {
     const struct ips_stream *s = &me->stream;
     return at == s->tail && at + bytes <= s->limit &&
@@ -85,8 +87,8 @@ static inline bool ips_short_record_may_be_written(struct ips_thread *me,
                                                    uint64_t at, uint64_t bytes)
 {
     const volatile struct ips_cpu_baseline *line = of;
-    return ips_short_record_reservation_is_usable(me, at, bytes) && line->t == from &&
-           era == me->era;
+    return ips_short_record_reservation_is_usable(me, at, bytes) &&
+           line->t == from && era == me->era;
 }
 
 /* Publishes a filled short record: stores its head word and `a` with one store.
@@ -151,12 +153,12 @@ static inline uint64_t ips_try_write_short_event(struct ips_thread *me,
 /* Writes ENTER or EXIT (`type`) in the long form. Stores its moment in *m and
  * sets the baseline for short records. Returns false if the record is lost. */
 bool ips_write_long_procedure_event(enum ips_rec_type type, uint64_t procedure,
-                               struct ips_moment *m);
+                                    struct ips_moment *m);
 
 /* Writes ENTER_SHORT or EXIT_SHORT. Returns the same as ips_write_short_event.
  */
-static inline uint64_t ips_try_write_short_procedure_event(enum ips_rec_type type,
-                                                      uint64_t procedure)
+static inline uint64_t
+ips_try_write_short_procedure_event(enum ips_rec_type type, uint64_t procedure)
 {
     struct ips_thread *me = ips_this_thread();
     uint32_t era = *(volatile uint32_t *)&me->proc_baseline.era;

@@ -24,7 +24,8 @@ static long copy_program_arguments(char *out, size_t size)
 #define LINE_BYTES 512u
 
 /* Writes NAME: the command line, its arguments separated by blanks. */
-static void write_command_line_as_name_record(struct ips_stream *s, uint64_t stamp)
+static void write_command_line_as_name_record(struct ips_stream *s,
+                                              uint64_t stamp)
 {
     char line[LINE_BYTES];
     long n = copy_program_arguments(line, sizeof(line) - 1);

@@ -510,8 +510,9 @@ const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
 
 /* ---- phase II: the final values ----------------------------------------- */
 
-int ips_cm_async_recompute_and_check_result(struct ips_cm_async *a, struct ips_est *out,
-                            struct ips_err *err)
+int ips_cm_async_recompute_and_check_result(struct ips_cm_async *a,
+                                            struct ips_est *out,
+                                            struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;

@@ -77,7 +77,8 @@ const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
  * ips_longest_path_compute_ests() for this subgraph with its remote values.
  * Returns IPS_E_CORRUPT if that result differs from the values found in phase
  * I. */
-int ips_cm_async_recompute_and_check_result(struct ips_cm_async *a, struct ips_est *out,
-                            struct ips_err *err) IPS_MUST_USE;
+int ips_cm_async_recompute_and_check_result(struct ips_cm_async *a,
+                                            struct ips_est *out,
+                                            struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -453,8 +453,9 @@ void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts)
 }
 
 enum ips_cm_state ips_cm_tally_add_report_and_get_state(struct ips_cm_tally *t,
-                                                uint64_t sent, uint64_t taken,
-                                                uint64_t unfinished)
+                                                        uint64_t sent,
+                                                        uint64_t taken,
+                                                        uint64_t unfinished)
 {
     t->sent += sent;
     t->received += taken;

@@ -97,7 +97,8 @@ void ips_cm_tally_init(struct ips_cm_tally *t, uint32_t parts);
  * slaves have reported; then the round is over, and the result says what to do.
  */
 enum ips_cm_state ips_cm_tally_add_report_and_get_state(struct ips_cm_tally *t,
-                                                uint64_t sent, uint64_t taken,
-                                                uint64_t unfinished);
+                                                        uint64_t sent,
+                                                        uint64_t taken,
+                                                        uint64_t unfinished);
 
 #endif

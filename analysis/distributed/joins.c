@@ -408,7 +408,7 @@ static int compute_and_write_joins(struct maker *m, struct ips_err *err)
 {
     const struct ips_graph *g = m->g;
     int rc = ips_compute_ests_until_remote_receives(g, m->scenario, &m->e,
-                                                 m->reached, err);
+                                                    m->reached, err);
     if (rc < 0)
         return rc;
     /* The values of `crossed` for folded nodes are not needed here. Clear them,

@@ -122,7 +122,8 @@ static enum state wait_state_at_node(const struct ips_concurrent_ask *ask,
 
 /* Appends the change by which a chain begins, at `t`, the wait that ends at
  * node i. */
-static int append_begin_of_wait(struct sweep *s, uint64_t t, uint32_t chain, uint32_t i)
+static int append_begin_of_wait(struct sweep *s, uint64_t t, uint32_t chain,
+                                uint32_t i)
 {
     const struct ips_graph *g = s->ask->g;
     int rc = append_change(s, t, chain, wait_state_at_node(s->ask, chain, i));
@@ -262,7 +263,8 @@ static int append_end_time_to_role_of_thread(struct sweep *s, uint32_t c,
     return 0;
 }
 
-static void update_busy_count_and_peak_of_machine(struct sweep *s, uint32_t c, bool now)
+static void update_busy_count_and_peak_of_machine(struct sweep *s, uint32_t c,
+                                                  bool now)
 {
     uint32_t m = s->ask->g->chains[c].machine;
     s->busy[m] += now ? 1u : -1u;
@@ -370,7 +372,8 @@ struct moment {
 
 /* Returns a thread that waits for a message or for buffer space: if possible,
  * one that waits for chain c. */
-static uint32_t find_thread_waiting_for_message_or_space(const struct sweep *s, uint32_t c)
+static uint32_t find_thread_waiting_for_message_or_space(const struct sweep *s,
+                                                         uint32_t c)
 {
     for (int k = WAIT_PEER; k <= WAIT_ASKED; k++) {
         uint32_t w = s->head[k];
@@ -491,7 +494,8 @@ static int append_class_shares_of_arc(struct sweep *s, const struct piece *p,
     return 0;
 }
 
-static int classify_path_arc_and_sum_oversubscription(struct sweep *s, const struct piece *p)
+static int classify_path_arc_and_sum_oversubscription(struct sweep *s,
+                                                      const struct piece *p)
 {
     struct share share[IPS_BESIDE_CLASSES] = {0};
     uint32_t machine = s->ask->g->chains[p->chain].machine;
@@ -603,8 +607,8 @@ static void release_sweep(struct sweep *s)
 }
 
 int ips_classify_core_underuse_along_path(const struct ips_concurrent_ask *ask,
-                                 struct ips_concurrent_activity *out,
-                                 struct ips_err *err)
+                                          struct ips_concurrent_activity *out,
+                                          struct ips_err *err)
 {
     struct sweep s = {.ask = ask, .out = out, .err = err};
     memset(out, 0, sizeof(*out));
@@ -625,8 +629,8 @@ int ips_classify_core_underuse_along_path(const struct ips_concurrent_ask *ask,
     if (rc == 0) {
         qsort(s.change, s.changes, sizeof(*s.change), compare_changes_by_time);
         merge_simultaneous_changes(&s);
-        rc = ips_find_roles_whose_threads_take_turns(ask, s.change, s.changes, s.works,
-                                            s.take_turns, err);
+        rc = ips_find_roles_whose_threads_take_turns(
+            ask, s.change, s.changes, s.works, s.take_turns, err);
     }
     if (rc == 0)
         rc = collect_chain_arcs_of_path(&s);

@@ -109,8 +109,8 @@ struct ips_concurrent_activity {
 /* Finds what other threads do while the path of ask->est runs. O(n log n) time
  * and 64 bytes a node, for n nodes that waited. */
 int ips_classify_core_underuse_along_path(const struct ips_concurrent_ask *ask,
-                                 struct ips_concurrent_activity *out,
-                                 struct ips_err *err) IPS_MUST_USE;
+                                          struct ips_concurrent_activity *out,
+                                          struct ips_err *err) IPS_MUST_USE;
 void ips_concurrent_release(struct ips_concurrent_activity *b);
 
 #endif

@@ -36,9 +36,9 @@ struct change {         /* a chain has this state from EST `t` on */
 /* Sets take_turns[r] for each role r whose threads hardly ever work at the same
  * time. `change`: all changes, in order of time; works [chains]: the work of
  * each chain, ns. */
-int ips_find_roles_whose_threads_take_turns(const struct ips_concurrent_ask *ask,
-                                   const struct change *change, size_t changes,
-                                   const uint64_t *works, bool *take_turns,
-                                   struct ips_err *err) IPS_MUST_USE;
+int ips_find_roles_whose_threads_take_turns(
+    const struct ips_concurrent_ask *ask, const struct change *change,
+    size_t changes, const uint64_t *works, bool *take_turns,
+    struct ips_err *err) IPS_MUST_USE;
 
 #endif

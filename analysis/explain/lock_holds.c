@@ -60,19 +60,20 @@ static struct span make_span_of_hold(const struct ips_graph *g,
                                      const struct ips_est *est, uint32_t chain,
                                      uint32_t got, uint32_t gave)
 {
-    return (struct span){.lock = got,
-                         .chain = chain,
-                         .asked = ips_sub_sat(est->est[got], slept_ns_before_node(g, got)),
-                         .from = est->est[got],
-                         .to = est->est[gave]};
+    return (struct span){
+        .lock = got,
+        .chain = chain,
+        .asked = ips_sub_sat(est->est[got], slept_ns_before_node(g, got)),
+        .from = est->est[got],
+        .to = est->est[gave]};
 }
 
 /* Collects into `out` one span for each acquisition for which the chain slept
  * or after which it passed the lock on to a waiter. Also joins the nodes of one
  * lock in the union-find array `of`. Returns the number of spans. */
-static size_t collect_hold_spans_and_join_lock_nodes(const struct ips_graph *g,
-                            const struct ips_est *est, const bool *is,
-                            const bool *gives, uint32_t *of, struct span *out)
+static size_t collect_hold_spans_and_join_lock_nodes(
+    const struct ips_graph *g, const struct ips_est *est, const bool *is,
+    const bool *gives, uint32_t *of, struct span *out)
 {
     size_t n = 0;
     for (uint32_t c = 0; c < g->chain_count; c++) {

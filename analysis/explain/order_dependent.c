@@ -62,8 +62,8 @@ static void count_and_mark_node(struct order_search *l,
     l->mark[node] = 1;
 }
 
-static void mark_and_count_chain_once_for_pattern(struct order_search *l, enum ips_order_pattern pattern,
-                       uint32_t chain)
+static void mark_and_count_chain_once_for_pattern(
+    struct order_search *l, enum ips_order_pattern pattern, uint32_t chain)
 {
     uint32_t bit = 1u << pattern, *of = &l->out->of_chain[chain];
     l->out->chains[pattern] += !(*of & bit);
@@ -133,10 +133,9 @@ static int collect_receptions(struct order_search *l)
 /* Adds this question about two receives of a thread: did the send of b's
  * message depend on receive `a`? If not, `b` could have been first. Adds
  * nothing if both messages have the same sender or channel. */
-static int add_question_on_pair_unless_same_source(struct order_search *l,
-                                const struct reception *a,
-                                const struct reception *b,
-                                enum ips_order_pattern pattern)
+static int add_question_on_pair_unless_same_source(
+    struct order_search *l, const struct reception *a,
+    const struct reception *b, enum ips_order_pattern pattern)
 {
     if (a->sender == b->sender || a->channel == b->channel)
         return 0;
@@ -161,12 +160,13 @@ static int add_questions_on_receives_of_threads(struct order_search *l)
             before = last_accept = NULL;
         if (is->accept) {
             if (last_accept)
-                rc =
-                    add_question_on_pair_unless_same_source(l, last_accept, is, IPS_ORDER_ACCEPTS);
+                rc = add_question_on_pair_unless_same_source(l, last_accept, is,
+                                                             IPS_ORDER_ACCEPTS);
             last_accept = is;
         } else if (before && l->out->sources_known &&
                    l->ask->choices[is->chain]) {
-            rc = add_question_on_pair_unless_same_source(l, before, is, IPS_ORDER_SOURCES);
+            rc = add_question_on_pair_unless_same_source(l, before, is,
+                                                         IPS_ORDER_SOURCES);
         }
     }
     return rc;
@@ -286,10 +286,9 @@ static int by_chain(const void *a, const void *b)
 
 /* Sets known[i] to 1 + the last node of chain c that is i or had to be passed
  * before i; to 0 if there is none. */
-static void
-compute_last_node_of_chain_before_each_node(struct order_search *l,
-                                     const struct ips_computation_order *order,
-                                     uint32_t c)
+static void compute_last_node_of_chain_before_each_node(
+    struct order_search *l, const struct ips_computation_order *order,
+    uint32_t c)
 {
     const struct ips_graph *g = l->g;
     for (uint64_t r = 0; r < order->run_count; r++) {
@@ -382,8 +381,10 @@ static void mark_and_count_question_free_patterns(struct order_search *l)
             if (g->xkind[i] == IPS_X_RESOURCE &&
                 g->xlen[i] != IPS_THING_BARRIER) {
                 count_and_mark_node(l, IPS_ORDER_RESOURCES, i);
-                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES, c);
-                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES, ips_chain_of(g, x));
+                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES,
+                                                      c);
+                mark_and_count_chain_once_for_pattern(l, IPS_ORDER_RESOURCES,
+                                                      ips_chain_of(g, x));
             } else if (g->xkind[i] == IPS_X_SIGNAL &&
                        !is_signal_from_ended_child(g, c, x)) {
                 count_and_mark_node(l, IPS_ORDER_SIGNALS, i);

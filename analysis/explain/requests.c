@@ -50,8 +50,8 @@ static int no_memory(struct finding *f)
 
 /* ---- sends and receives -------------------------------------------------- */
 
-static uint32_t find_index_of_served_end(const struct finding *f, uint32_t machine,
-                                uint32_t end)
+static uint32_t find_index_of_served_end(const struct finding *f,
+                                         uint32_t machine, uint32_t end)
 {
     uint32_t low = 0, high = f->end_count;
     while (low < high) {
@@ -93,7 +93,8 @@ static int collect_and_sort_served_end_events(struct finding *f)
             bool send = g->kind[i] == IPS_NODE_SEND;
             if (g->site[i] == UINT32_MAX || (!send && !is_receive(g, i)))
                 continue;
-            uint32_t end = find_index_of_served_end(f, chain->machine, g->site[i]);
+            uint32_t end =
+                find_index_of_served_end(f, chain->machine, g->site[i]);
             if (end == UINT32_MAX)
                 continue;
             if (f->touches == room) {
@@ -125,8 +126,8 @@ static uint64_t arrival_time_of_receive(const struct finding *f, uint32_t i)
         return at;
     uint64_t sent = f->est->est[g->xpred[i]];
     return ips_min_u64(
-        at, ips_add_sat(sent, ips_mtime_compute_message_ns(&f->scenario->mtime,
-                                                           g->xlen[i])));
+        at, ips_add_sat(sent, ips_message_time_compute_message_ns(
+                                  &f->scenario->message_time, g->xlen[i])));
 }
 
 static int add_request(struct finding *f, uint32_t end, uint32_t first,

@@ -57,10 +57,10 @@ static void add_waits_of_chain(const struct ips_concurrent_ask *ask, uint32_t c,
     }
 }
 
-int ips_find_roles_whose_threads_take_turns(const struct ips_concurrent_ask *ask,
-                                   const struct change *change, size_t changes,
-                                   const uint64_t *works, bool *take_turns,
-                                   struct ips_err *err)
+int ips_find_roles_whose_threads_take_turns(
+    const struct ips_concurrent_ask *ask, const struct change *change,
+    size_t changes, const uint64_t *works, bool *take_turns,
+    struct ips_err *err)
 {
     struct role_sums *sums = calloc(ask->role_count + 1u, sizeof(*sums));
     bool *busy = calloc(ask->g->chain_count + 1u, sizeof(*busy));

@@ -236,7 +236,8 @@ int ips_graph_check_invariants(const struct ips_graph *g, struct ips_err *err)
     return rc;
 }
 
-uint64_t ips_mtime_compute_message_ns(const struct ips_mtime *m, uint64_t len)
+uint64_t ips_message_time_compute_message_ns(const struct ips_message_time *m,
+                                             uint64_t len)
 {
     uint64_t one = ips_add_sat(m->base_ns, ips_mul_q32(len, m->per_byte_q32));
     if (m->scale_den == 0 || m->scale_num == m->scale_den)
@@ -249,7 +250,8 @@ static uint64_t wall_weight_of_cross_arc(const struct ips_graph *g, uint32_t i,
                                          const struct ips_scenario *scenario,
                                          bool *present)
 {
-    struct ips_mtime scale = ips_message_time_model_of_wall_weighting(scenario);
+    struct ips_message_time scale =
+        ips_message_time_model_of_wall_weighting(scenario);
     uint8_t kind = g->xkind[i];
     *present =
         kind != IPS_X_NONE && kind != IPS_X_IDLE &&
@@ -257,8 +259,9 @@ static uint64_t wall_weight_of_cross_arc(const struct ips_graph *g, uint32_t i,
         !(kind == IPS_X_EXTERNAL && scenario->external == IPS_EXTERNAL_OFF);
     if (!*present)
         return 0;
-    return kind == IPS_X_DATA ? ips_mtime_compute_message_ns(&scale, g->xlen[i])
-                              : g->xlen[i];
+    return kind == IPS_X_DATA
+               ? ips_message_time_compute_message_ns(&scale, g->xlen[i])
+               : g->xlen[i];
 }
 
 uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
@@ -273,7 +276,8 @@ uint64_t ips_cross_arc_weight(const struct ips_graph *g, uint32_t i,
         *present = false;
         return 0;
     case IPS_X_DATA:
-        return ips_mtime_compute_message_ns(&scenario->mtime, g->xlen[i]);
+        return ips_message_time_compute_message_ns(&scenario->message_time,
+                                                   g->xlen[i]);
     case IPS_X_LIFETIME:
     case IPS_X_ROOM:
     case IPS_X_SIGNAL:

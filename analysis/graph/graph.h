@@ -73,7 +73,7 @@ enum ips_resource_kind {
 
 #define IPS_NO_NODE UINT32_MAX
 
-struct ips_mtime_map; /* defined in analysis/graph/mtime.h */
+struct ips_message_time_map; /* defined in analysis/graph/message_time.h */
 
 struct ips_chain {
     uint32_t first;   /* first node; chains follow each other without gaps */
@@ -152,11 +152,11 @@ struct ips_graph {
     struct ips_remote_in *in;
     uint32_t out_count;
     struct ips_remote_out *out;
-    /* Measured message times (analysis/graph/mtime.h), for scenarios with
-     * `calibrated`. The map is borrowed. NULL: there is no map, or this is a
-     * view (view.h) in which the map was applied already. In such a view xlen
+    /* Measured message times (analysis/graph/message_time.h), for scenarios
+     * with `calibrated`. The map is borrowed. NULL: there is no map, or this is
+     * a view (view.h) in which the map was applied already. In such a view xlen
      * of a DATA arc is ns instead of bytes, and `out_ns` is set. */
-    const struct ips_mtime_map *mtimes;
+    const struct ips_message_time_map *message_times;
     uint64_t *out_ns; /* [out_count] or NULL; if set, the message time of out[k]
                          is computed from out_ns[k], not from out[k].len */
     uint64_t *bytes; /* [node_count] or NULL: lengths of messages in bytes: xlen
@@ -206,7 +206,7 @@ uint32_t ips_chain_of(const struct ips_graph *g, uint32_t i);
 /* Message time MTIME(len) = base_ns + len * per_byte_q32 / 2^32, times
  * scale_num/scale_den, rounded down. scale_den 0: not set, means 1/1.
  * Source: DPM-3, DRO-2. */
-struct ips_mtime {
+struct ips_message_time {
     uint64_t base_ns;
     uint64_t per_byte_q32;
     /* scale of the message time: 1/1; in other scenarios 1/2, 2/1, or 0/1
@@ -229,10 +229,11 @@ enum ips_external {
 };
 /* One way of weighting the same graph. */
 struct ips_scenario {
-    struct ips_mtime mtime;
+    struct ips_message_time message_time;
     enum ips_external external;
-    bool calibrated; /* message times come from the graph's `mtimes`; `mtime` is
-                        then the identity (1 ns for each ns) */
+    bool
+        calibrated; /* message times come from the graph's `message_times`;
+                       `message_time` is then the identity (1 ns for each ns) */
     bool order_dependent_off; /* RESOURCE arcs are absent, because the threads
                                  could have run in another order */
     bool probe_off; /* only with cpu and sched: the cost of recording is
@@ -252,15 +253,17 @@ struct ips_scenario {
     uint32_t goal;
 };
 
-uint64_t ips_mtime_compute_message_ns(const struct ips_mtime *m, uint64_t len);
+uint64_t ips_message_time_compute_message_ns(const struct ips_message_time *m,
+                                             uint64_t len);
 /* Returns the message time for the weighting `wall`. There the argument of
  * MTIME is a measured time in ns instead of a length in bytes, so the message
  * time only applies the scenario's scale. */
-static inline struct ips_mtime
+static inline struct ips_message_time
 ips_message_time_model_of_wall_weighting(const struct ips_scenario *scenario)
 {
-    return (struct ips_mtime){0, 1ULL << 32, scenario->mtime.scale_num,
-                              scenario->mtime.scale_den};
+    return (struct ips_message_time){0, 1ULL << 32,
+                                     scenario->message_time.scale_num,
+                                     scenario->message_time.scale_den};
 }
 /* Returns the weight of node i's cross arc in a scenario. Sets *present to
  * false if the arc is absent there: NONE, EXTERNAL with external off, IDLE

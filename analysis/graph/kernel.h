@@ -20,7 +20,7 @@ struct ips_cross_arc_weighting {
     /* for each kind of cross arc (enum ips_xkind): how the arc gets its weight
      * (enum ips_arc_mode) */
     uint8_t mode[IPS_X_LAST + 1];
-    struct ips_mtime mtime;
+    struct ips_message_time message_time;
 };
 
 void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
@@ -34,9 +34,10 @@ ips_cross_arc_weight_by_mode(const struct ips_cross_arc_weighting *a,
 {
     if (mode == IPS_ARC_ZERO)
         return 0;
-    uint64_t ns = mode == IPS_ARC_XLEN
-                      ? xlen[i]
-                      : ips_mtime_compute_message_ns(&a->mtime, xlen[i]);
+    uint64_t ns =
+        mode == IPS_ARC_XLEN
+            ? xlen[i]
+            : ips_message_time_compute_message_ns(&a->message_time, xlen[i]);
     return ips_min_u64(ns, IPS_TIME_LIMIT);
 }
 
@@ -57,9 +58,9 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes,
  * remote receive (or on a cycle), or to one past the chain's last node. `e` has
  * the EST of all nodes before reached[c]; total, t_max and end are not set. */
 int ips_compute_ests_until_remote_receives(const struct ips_graph *g,
-                                        const struct ips_scenario *scenario,
-                                        struct ips_est *e, uint32_t *reached,
-                                        struct ips_err *err) IPS_MUST_USE;
+                                           const struct ips_scenario *scenario,
+                                           struct ips_est *e, uint32_t *reached,
+                                           struct ips_err *err) IPS_MUST_USE;
 
 /* Returns T, the sum of all chain arcs. A chain's first node has no chain
  * arc. */

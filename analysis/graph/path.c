@@ -122,15 +122,17 @@ int ips_est_alloc(struct ips_est *e, uint32_t nodes, struct ips_err *err)
 void ips_cross_arc_weighting_init(struct ips_cross_arc_weighting *a,
                                   const struct ips_scenario *scenario)
 {
-    bool no_mtime =
-        (scenario->mtime.base_ns == 0 && scenario->mtime.per_byte_q32 == 0) ||
-        (scenario->mtime.scale_num == 0 && scenario->mtime.scale_den != 0);
+    bool no_message_time = (scenario->message_time.base_ns == 0 &&
+                            scenario->message_time.per_byte_q32 == 0) ||
+                           (scenario->message_time.scale_num == 0 &&
+                            scenario->message_time.scale_den != 0);
     bool wall = scenario->weighting == IPS_WEIGH_WALL;
     uint8_t by_itself = wall ? IPS_ARC_XLEN : IPS_ARC_ZERO;
-    a->mtime =
-        wall ? ips_message_time_model_of_wall_weighting(scenario) : scenario->mtime;
+    a->message_time = wall ? ips_message_time_model_of_wall_weighting(scenario)
+                           : scenario->message_time;
     a->mode[IPS_X_NONE] = IPS_ARC_ABSENT;
-    a->mode[IPS_X_DATA] = !wall && no_mtime ? IPS_ARC_ZERO : IPS_ARC_MTIME;
+    a->mode[IPS_X_DATA] =
+        !wall && no_message_time ? IPS_ARC_ZERO : IPS_ARC_MTIME;
     a->mode[IPS_X_LIFETIME] = by_itself;
     a->mode[IPS_X_ROOM] = by_itself;
     a->mode[IPS_X_SIGNAL] = by_itself;
@@ -331,10 +333,11 @@ static void compute_chains_until_none_is_ready(struct kernel *k)
     k->bits = r.bits;
 }
 
-static void init_cross_arc_modes_of_kernel(struct kernel *k, const struct ips_scenario *scenario)
+static void init_cross_arc_modes_of_kernel(struct kernel *k,
+                                           const struct ips_scenario *scenario)
 {
     ips_cross_arc_weighting_init(&k->arcs, scenario);
-    const struct ips_mtime *m = &k->arcs.mtime;
+    const struct ips_message_time *m = &k->arcs.message_time;
     /* If a message takes 1 ns for each ns of xlen, as with measured message
      * times, xlen is used as it is. */
     if (k->arcs.mode[IPS_X_DATA] == IPS_ARC_MTIME && m->base_ns == 0 &&
@@ -455,9 +458,9 @@ int ips_longest_path_compute_ests(const struct ips_graph *g,
 }
 
 int ips_compute_ests_until_remote_receives(const struct ips_graph *g,
-                                        const struct ips_scenario *scenario,
-                                        struct ips_est *e, uint32_t *reached,
-                                        struct ips_err *err)
+                                           const struct ips_scenario *scenario,
+                                           struct ips_est *e, uint32_t *reached,
+                                           struct ips_err *err)
 {
     struct kernel k;
     int rc = alloc_ests_and_init_kernel(&k, g, scenario, NULL, e, err);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "common/large.h"
 
 void ips_view_release(struct ips_view *v)
@@ -24,10 +24,10 @@ uint64_t ips_wall_cross_arc_weight(uint64_t from, uint64_t to, uint64_t wait,
         return apart;
     if (xkind != IPS_X_DATA)
         return 0;
-    struct ips_mtime once = scenario->mtime;
+    struct ips_message_time once = scenario->message_time;
     /* the scale is applied later, in path.c */
     once.scale_num = once.scale_den = 1;
-    return ips_min_u64(apart, ips_mtime_compute_message_ns(&once, len));
+    return ips_min_u64(apart, ips_message_time_compute_message_ns(&once, len));
 }
 
 /* ---- the weighting sched ---- */
@@ -103,7 +103,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
                                        struct ips_graph *timed,
                                        struct ips_err *err)
 {
-    const struct ips_mtime_map *map = g->mtimes;
+    const struct ips_message_time_map *map = g->message_times;
     out->own_xlen = ips_calloc_large(g->node_count, sizeof(*g->xlen));
     if (!out->own_xlen)
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u nodes",
@@ -114,7 +114,8 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
                 ? ips_message_time_map_ns_at_channel_end(
                       map, g->site ? g->site[i] : IPS_NO_CURVE, g->xlen[i])
                 : g->xlen[i];
-    int rc = ips_compute_message_times_of_remote_sends(g, &out->own_out_ns, err);
+    int rc =
+        ips_compute_message_times_of_remote_sends(g, &out->own_out_ns, err);
     timed->xlen = out->own_xlen;
     timed->out_ns = out->own_out_ns;
     timed->bytes = g->xlen;
@@ -198,9 +199,10 @@ static int subtract_probe_costs_from_arcs(struct ips_view *v,
 
 /* Adds each wait whose end has no arc to its chain arc, as if the unknown waker
  * had worked during the whole wait. */
-static int add_waits_without_waker_to_chain_arcs(struct ips_view *v,
-                                           const struct ips_scenario *scenario,
-                                           struct ips_err *err)
+static int
+add_waits_without_waker_to_chain_arcs(struct ips_view *v,
+                                      const struct ips_scenario *scenario,
+                                      struct ips_err *err)
 {
     const struct ips_graph *g = &v->g;
     if (scenario->weighting == IPS_WEIGH_WALL || !g->unended)
@@ -236,9 +238,9 @@ static int make_view(const struct ips_graph *g,
 {
     struct ips_graph timed = *g;
     int rc = 0;
-    if (scenario->calibrated && g->mtimes)
+    if (scenario->calibrated && g->message_times)
         rc = convert_message_bytes_to_ns(g, out, &timed, err);
-    timed.mtimes = NULL;
+    timed.message_times = NULL;
     out->g = timed;
     if (rc == 0 && scenario->weighting != IPS_WEIGH_CPU) {
         out->g.at = out->g.wait = NULL;

@@ -28,8 +28,9 @@
  * whole length. Its longest path is an upper bound, whatever ended those waits.
  *
  * A scenario with `calibrated` takes message times from the graph's map
- * (analysis/graph/mtime.h), before all of the above: its view has ns where the
- * graph has bytes, and the scenario's own message time is 1 ns for each ns.
+ * (analysis/graph/message_time.h), before all of the above: its view has ns
+ * where the graph has bytes, and the scenario's own message time is 1 ns for
+ * each ns.
  *
  * A view depends on the scenario's weighting, probe_off, unended, calibrated,
  * clock and external mode, and in `wall` on its message times (but not their

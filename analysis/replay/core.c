@@ -19,7 +19,8 @@
 /* ---- load and turn of a core -------------------------------------------- */
 
 /* Returns the share of a machine's load b that its core j of n cores has. */
-static struct ips_ratio share_of_machine_load_for_core(struct ips_ratio b, uint32_t n, uint32_t j)
+static struct ips_ratio share_of_machine_load_for_core(struct ips_ratio b,
+                                                       uint32_t n, uint32_t j)
 {
     uint32_t whole = b.num / b.den, rest = b.num % b.den;
     struct ips_ratio is = {whole / n + (j < whole % n), 1};
@@ -114,7 +115,8 @@ void rp_cores_init_from_machines(struct rp *r)
              j++) {
             struct rp_machine *core = &r->machine[r->core_of[m] + j];
             core->is = (struct ips_replay_machine){
-                1, is->speed, share_of_machine_load_for_core(is->load, is->cores, j),
+                1, is->speed,
+                share_of_machine_load_for_core(is->load, is->cores, j),
                 is->turn_ns};
             core->num = is->speed.den;
             core->den = is->speed.num;
@@ -135,15 +137,15 @@ void rp_cores_start_first_turns(struct rp *r)
 static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
 {
     const struct ips_replay_machine *is = &r->machine[m].is;
-    uint64_t most =
-        multiply_by_ratio(is->turn_ns, share_of_machine_load_for_core(is->load, is->cores, 0));
+    uint64_t most = multiply_by_ratio(
+        is->turn_ns, share_of_machine_load_for_core(is->load, is->cores, 0));
     for (uint32_t k = 0; k < r->ask->load_count; k++) {
         if (r->ask->load[k].machine != m)
             continue;
         struct ips_ratio b = rp_ratio_in_lowest_terms(r->ask->load[k].load, 0);
-        most =
-            ips_max_u64(most, multiply_by_ratio(is->turn_ns,
-                                                share_of_machine_load_for_core(b, is->cores, 0)));
+        most = ips_max_u64(
+            most, multiply_by_ratio(is->turn_ns, share_of_machine_load_for_core(
+                                                     b, is->cores, 0)));
     }
     return most;
 }
@@ -166,7 +168,7 @@ ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
 /* ---- chains that join and leave a core ---------------------------------- */
 
 static void put_chain_and_work_on_core(struct rp *r, uint32_t i, uint32_t c,
-                              uint64_t w_v, uint64_t now)
+                                       uint64_t w_v, uint64_t now)
 {
     struct rp_machine *core = &r->machine[i], *m = &r->machine[core->of];
     if (core->count == 0 && !core->is_stopped && core->is.load.num &&
@@ -273,8 +275,9 @@ void rp_cores_place_waiting_chains(struct rp *r)
         qsort(r->placing, count, sizeof(*r->placing), compare_chain_numbers);
     for (uint32_t k = 0; k < count; k++) {
         struct rp_chain *cur = &r->chain[r->placing[k]];
-        put_chain_and_work_on_core(r, choose_core_for_chain(r, cur), r->placing[k],
-                          cur->want_w << r->bits, r->now);
+        put_chain_and_work_on_core(r, choose_core_for_chain(r, cur),
+                                   r->placing[k], cur->want_w << r->bits,
+                                   r->now);
     }
 }
 
@@ -301,7 +304,8 @@ void rp_cores_update_next_event(struct rp *r, uint32_t i)
                      t == RP_NEVER ? t : ips_max_u64(t, core->label_t), i);
 }
 
-static void start_turn_of_loads_on_core(struct rp *r, struct rp_machine *core, uint64_t now)
+static void start_turn_of_loads_on_core(struct rp *r, struct rp_machine *core,
+                                        uint64_t now)
 {
     uint64_t takes = multiply_by_ratio(core->is.turn_ns, core->is.load);
     core->v0 = core->turn_v;

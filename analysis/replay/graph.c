@@ -23,8 +23,9 @@ static bool has_cross_arc(const struct ips_graph *g, uint32_t i)
 
 /* Marks in `to` the nodes that the reduced graph keeps. Returns the number of
  * nodes that the reduced graph will have, with those added. */
-static uint64_t mark_and_count_nodes_of_reduced_graph(const struct ips_graph *g, const uint64_t *idle,
-                                size_t cuts, uint32_t *to)
+static uint64_t mark_and_count_nodes_of_reduced_graph(const struct ips_graph *g,
+                                                      const uint64_t *idle,
+                                                      size_t cuts, uint32_t *to)
 {
     uint64_t count = cuts;
     memset(to, 0, ((size_t)g->node_count + 1) * sizeof(*to));
@@ -69,7 +70,8 @@ static uint32_t append_node(struct making *m, uint32_t of, uint8_t kind,
     return k;
 }
 
-static void set_idle_arc_from_previous_node(struct making *m, uint32_t k, uint64_t ns)
+static void set_idle_arc_from_previous_node(struct making *m, uint32_t k,
+                                            uint64_t ns)
 {
     struct ips_graph *to = &m->out->g;
     to->xkind[k] = IPS_X_IDLE;
@@ -89,7 +91,8 @@ static void append_node_with_idle_time(struct making *m, uint32_t i, uint64_t w,
     if (idle) {
         append_node(m, i, IPS_NODE_AUX, w);
         if (arc)
-            set_idle_arc_from_previous_node(m, append_node(m, i, IPS_NODE_AUX, 0), idle);
+            set_idle_arc_from_previous_node(
+                m, append_node(m, i, IPS_NODE_AUX, 0), idle);
         w = 0;
     }
     uint32_t k = append_node(m, i, g->kind[i], w);
@@ -157,7 +160,8 @@ int ips_replay_graph_make_reduced(const struct ips_graph *whole,
     if (!out->to)
         return ips_err_set(err, IPS_E_NO_MEMORY, "replay of %u nodes",
                            whole->node_count);
-    uint64_t count = mark_and_count_nodes_of_reduced_graph(whole, idle, cuts, out->to);
+    uint64_t count =
+        mark_and_count_nodes_of_reduced_graph(whole, idle, cuts, out->to);
     int rc = 0;
     if (count >= IPS_NO_NODE)
         rc = ips_err_set(err, IPS_E_LIMIT, "a replay of %llu nodes",
@@ -180,8 +184,8 @@ int ips_replay_graph_make_reduced(const struct ips_graph *whole,
 }
 
 bool ips_replay_find_cut_of_chain_at_time(const struct ips_graph *g,
-                                 const struct ips_chain *c, uint64_t t,
-                                 struct ips_replay_cut *cut)
+                                          const struct ips_chain *c, uint64_t t,
+                                          struct ips_replay_cut *cut)
 {
     uint32_t low = c->first, high = c->first + c->count;
     while (low < high) { /* `low` becomes the first node passed after t */

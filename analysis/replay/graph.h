@@ -55,8 +55,8 @@ int ips_replay_graph_make_reduced(const struct ips_graph *whole,
  * nodes. If the chain has not begun, cut->node is its first node. Returns false
  * if the chain has ended. O(log nodes). */
 bool ips_replay_find_cut_of_chain_at_time(const struct ips_graph *g,
-                                 const struct ips_chain *c, uint64_t t,
-                                 struct ips_replay_cut *cut);
+                                          const struct ips_chain *c, uint64_t t,
+                                          struct ips_replay_cut *cut);
 void ips_replay_graph_release(struct ips_replay_graph *r);
 
 #endif

@@ -5,8 +5,8 @@
  * A unit is not granted in the middle of an event: several chains may begin to
  * wait at the same time, and the order in which simultaneous events are
  * processed must not matter. So a lock with free units and waiters is `due`,
- * and rp_run_event_loop() calls rp_grant_free_units_and_continue_chains() when nothing else is left
- * to do at that time.
+ * and rp_run_event_loop() calls rp_grant_free_units_and_continue_chains() when
+ * nothing else is left to do at that time.
  */
 #include <stdlib.h>
 #include <string.h>

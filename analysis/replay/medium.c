@@ -56,7 +56,7 @@ void rp_media_release(struct rp *r)
 /* Subtracts the time that medium m saved up from a transfer that takes `all`.
  * Returns the time that is left. Both are in units of virtual time (_v). */
 static uint64_t charge_transfer_to_token_bucket(struct rp *r, uint32_t m,
-                                              uint64_t all, uint64_t now)
+                                                uint64_t all, uint64_t now)
 {
     if (!r->bucket || r->machine[r->machines + m].count)
         return all; /* a busy medium has saved nothing */
@@ -107,7 +107,8 @@ void rp_start_transfers_of_node(struct rp *r, uint32_t x, uint64_t now)
             w = ips_max_u64(w, medium_time_of_message(r, pair, r->g->xlen[k]));
         if (w == 0)
             continue;
-        uint64_t left = charge_transfer_to_token_bucket(r, m, w << r->bits, now);
+        uint64_t left =
+            charge_transfer_to_token_bucket(r, m, w << r->bits, now);
         uint64_t there = ips_max_u64(
             now + (rp_compute_message_ns(r, pair, 0) << r->bits), 1);
         for (uint32_t k = i; k != next; k = r->sends_next[k])

@@ -74,7 +74,8 @@ static void index_chain_and_receiver_of_nodes(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     for (uint32_t c = 0; c < g->chain_count; c++)
-        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c);
+             i++)
             f->chain_of[i] = c;
     for (uint32_t i = 0; i < g->node_count; i++)
         f->sent_to[i] = NONE;
@@ -107,7 +108,8 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
                                  sizeof(*o->worker)) ||
         !append_empty_block(f, worker, g->chains[c].first))
         return false;
-    for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++) {
+    for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c);
+         i++) {
         bool gets = source_chain_of(f, i) == d;
         if (!gets && f->sent_to[i] == d && !met)
             break; /* c sends to d before receiving from d: no worker
@@ -125,7 +127,8 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
         }
     }
     if (!met || o->block_count < first + 2) {
-        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c); i++)
+        for (uint32_t i = g->chains[c].first; i < first_node_after_chain(g, c);
+             i++)
             f->mark[i] = 0;
         o->block_count = first;
         return false;
@@ -140,7 +143,8 @@ static bool add_worker_if_valid(struct finding *f, uint32_t d, uint32_t c)
 static void add_workers_of_dispatcher(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d);
+         i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != FREE)
             continue;
@@ -174,7 +178,8 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     const struct ips_graph *g = f->g;
     struct ips_queues *o = f->out;
     uint32_t now = NONE;
-    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d);
+         i++) {
         uint32_t b = block_received_by(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
@@ -250,7 +255,7 @@ static bool find_giving_turn(const struct finding *f, uint32_t d,
  * as the first one. */
 static uint32_t
 count_receives_from_turn_of_first_receive(const struct finding *f, uint32_t d,
-                                  const struct ips_queue_block *b)
+                                          const struct ips_queue_block *b)
 {
     uint32_t count = 0, turn = f->mark[f->g->xpred[b->first]];
     for (uint32_t i = b->first; i < b->end; i++)
@@ -283,8 +288,9 @@ static bool link_block_to_turn_if_free(struct finding *f, uint32_t b,
 /* Links blocks to the turns that give them, and counts these blocks in *gives.
  * Counts in *stops the workers whose last block was given in a turn before the
  * last turn. */
-static bool link_blocks_to_turns_until_invalid(struct finding *f, const struct ips_queue *q,
-                                 uint32_t *stops, uint32_t *gives)
+static bool link_blocks_to_turns_until_invalid(struct finding *f,
+                                               const struct ips_queue *q,
+                                               uint32_t *stops, uint32_t *gives)
 {
     struct ips_queues *o = f->out;
     for (uint32_t w = q->first_worker; w < q->end_worker; w++) {
@@ -315,10 +321,12 @@ static bool link_blocks_to_turns_until_invalid(struct finding *f, const struct i
 
 /* Whether a worker still sends data after it received its last block. (Closing
  * the connection is allowed.) */
-static bool any_worker_sends_after_last_block(const struct finding *f, uint32_t d)
+static bool any_worker_sends_after_last_block(const struct finding *f,
+                                              uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d);
+         i++) {
         uint32_t c = source_chain_of(f, i);
         if (c == NONE || f->role[c] != PEER || g->xlen[i] == 0)
             continue;
@@ -415,7 +423,8 @@ static bool fill_queue_and_check_pattern(struct finding *f, struct ips_queue *q)
 static void clear_marks_and_worker_roles(struct finding *f, uint32_t d)
 {
     const struct ips_graph *g = f->g;
-    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d); i++) {
+    for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d);
+         i++) {
         uint32_t c = source_chain_of(f, i);
         f->mark[i] = 0;
         if (c == NONE || (f->role[c] != PEER && f->role[c] != NO_PEER))

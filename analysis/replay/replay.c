@@ -212,27 +212,29 @@ static uint64_t compute_bound_of_message_times(const struct rp *r,
 {
     uint64_t bases = 0, all_bytes = 0;
     const struct ips_replay_ask *ask = r->ask;
-    size_t pairs = ask->mtime ? (size_t)r->machines * r->machines : 1;
+    size_t pairs = ask->message_time ? (size_t)r->machines * r->machines : 1;
     for (size_t p = 0; p < pairs; p++) {
-        struct ips_mtime base = ask->mtime ? ask->mtime[p] : r->arcs.mtime;
-        if (ask->mtime && ask->curve && ask->curve[p]) {
-            struct ips_mtime line = ips_curve_line_above(ask->curve[p]);
+        struct ips_message_time base =
+            ask->message_time ? ask->message_time[p] : r->arcs.message_time;
+        if (ask->message_time && ask->curve && ask->curve[p]) {
+            struct ips_message_time line = ips_curve_line_above(ask->curve[p]);
             base.base_ns = line.base_ns;
             base.per_byte_q32 = line.per_byte_q32;
         }
         if (ask->wire && ask->wire[p]) {
-            struct ips_mtime line = ips_curve_line_above(ask->wire[p]);
+            struct ips_message_time line = ips_curve_line_above(ask->wire[p]);
             base.base_ns = ips_add_sat(base.base_ns, line.base_ns);
             base.per_byte_q32 =
                 ips_add_sat(base.per_byte_q32, line.per_byte_q32);
         }
-        struct ips_mtime byte = base;
+        struct ips_message_time byte = base;
         ips_u128 wide = (ips_u128)base.base_ns * count;
         base.base_ns = wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
         byte.base_ns = 0;
-        bases = ips_max_u64(bases, ips_mtime_compute_message_ns(&base, 0));
-        all_bytes =
-            ips_max_u64(all_bytes, ips_mtime_compute_message_ns(&byte, bytes));
+        bases =
+            ips_max_u64(bases, ips_message_time_compute_message_ns(&base, 0));
+        all_bytes = ips_max_u64(
+            all_bytes, ips_message_time_compute_message_ns(&byte, bytes));
     }
     return ips_add_sat(ips_add_sat(bases, all_bytes), count);
 }
@@ -252,7 +254,8 @@ static inline uint64_t value_if_true_else_zero(bool is, uint64_t n)
 /* Adds up the times and bytes of the cross arcs. Sets *resources to the number
  * of RESOURCE arcs, without barriers, that the replay keeps as recorded. Avoids
  * branches on a node's kind, because it visits every node. */
-static struct arc_sums sum_cross_arc_times_and_bytes(const struct rp *r, uint64_t *resources)
+static struct arc_sums sum_cross_arc_times_and_bytes(const struct rp *r,
+                                                     uint64_t *resources)
 {
     const struct ips_graph *g = r->g;
     ips_u128 waits = 0, bytes = 0;
@@ -526,8 +529,8 @@ static int attempt_replay(const struct ips_graph *g,
     out->end = IPS_NO_NODE;
     *again = 0;
     ips_cross_arc_weighting_init(&r.arcs, scenario);
-    if (ask->mtime) /* even if the scenario's message time is 0, those of the
-                       pairs may not be */
+    if (ask->message_time) /* even if the scenario's message time is 0, those of
+                       the pairs may not be */
         r.arcs.mode[IPS_X_DATA] = IPS_ARC_MTIME;
     int rc = alloc_replay_state(&r, err);
     if (rc == 0)

@@ -93,7 +93,7 @@
 #ifndef IPS_ANALYSIS_REPLAY_REPLAY_H
 #define IPS_ANALYSIS_REPLAY_REPLAY_H
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "analysis/replay/queue.h"
 
 #define IPS_REPLAY_MACHINES_MAX 65535u
@@ -163,17 +163,18 @@ struct ips_replay_ask {
      * at index f * machine_count + t, where f is the sender's machine when it
      * sends and t the receiver's when it receives. NULL: the scenario's message
      * time, for all pairs. */
-    const struct ips_mtime *mtime;
-    /* [machine_count * machine_count] or NULL; needs `mtime`. For a pair with a
-     * curve the times are those of the curve, with mtime's scale. */
+    const struct ips_message_time *message_time;
+    /* [machine_count * machine_count] or NULL; needs `message_time`. For a pair
+     * with a curve the times are those of the curve, with message_time's scale.
+     */
     const struct ips_curve *const *curve;
     /* [machine_count * machine_count] the medium shared by messages of a pair,
      * below medium_count, or IPS_REPLAY_NO_MEDIUM. medium_count 0: no media. */
     uint32_t medium_count;
     const uint32_t *medium;
     /* [machine_count * machine_count] or NULL; needs media. For a pair with a
-     * curve a message occupies its medium for the curve's time, with mtime's
-     * scale; else for its message time less that of 0 bytes. */
+     * curve a message occupies its medium for the curve's time, with
+     * message_time's scale; else for its message time less that of 0 bytes. */
     const struct ips_curve *const *wire;
     /* [medium_count] or NULL: a token bucket: while idle, a medium saves up to
      * this much transfer time. The next transfer is shorter by the saved time.
@@ -191,18 +192,18 @@ struct ips_replay_ask {
 #define IPS_REPLAY_NO_MEDIUM UINT32_MAX
 
 /* Returns the time of a message of `bytes` bytes for a pair of machines (an
- * index in ask->mtime, which must be set). */
+ * index in ask->message_time, which must be set). */
 static inline uint64_t
 ips_replay_compute_message_ns(const struct ips_replay_ask *ask, size_t pair,
                               uint64_t bytes)
 {
-    const struct ips_mtime *m = &ask->mtime[pair];
+    const struct ips_message_time *m = &ask->message_time[pair];
     const struct ips_curve *c = ask->curve ? ask->curve[pair] : NULL;
     if (!c)
-        return ips_mtime_compute_message_ns(m, bytes);
-    struct ips_mtime one = {ips_curve_compute_message_ns(c, bytes), 0,
-                            m->scale_num, m->scale_den};
-    return ips_mtime_compute_message_ns(&one, 0);
+        return ips_message_time_compute_message_ns(m, bytes);
+    struct ips_message_time one = {ips_curve_compute_message_ns(c, bytes), 0,
+                                   m->scale_num, m->scale_den};
+    return ips_message_time_compute_message_ns(&one, 0);
 }
 
 /* Returns how long a message of `bytes` bytes occupies the medium of a pair of
@@ -211,11 +212,11 @@ static inline uint64_t
 ips_replay_medium_occupancy_ns(const struct ips_replay_ask *ask, size_t pair,
                                uint64_t bytes)
 {
-    const struct ips_mtime *m = &ask->mtime[pair];
-    struct ips_mtime one = {
+    const struct ips_message_time *m = &ask->message_time[pair];
+    struct ips_message_time one = {
         ips_curve_compute_message_ns(ask->wire[pair], bytes), 0, m->scale_num,
         m->scale_den};
-    return ips_mtime_compute_message_ns(&one, 0);
+    return ips_message_time_compute_message_ns(&one, 0);
 }
 
 /* end_ns - start_ns = run_ns + queued_ns + blocked_ns. */

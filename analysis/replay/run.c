@@ -67,7 +67,7 @@ RP_HOT void compute_time_after_virtual_step(const struct rp_machine *m,
 /* Returns how far the virtual clock advances until t, which must be later than
  * t0 + rem / den. */
 RP_HOT uint64_t compute_virtual_step_until_time(const struct rp_machine *m,
-                                            uint64_t t)
+                                                uint64_t t)
 {
     uint64_t x;
     if (m->num == m->den)
@@ -176,8 +176,9 @@ RP_HOT void start_work_of_chain(struct rp *r, uint32_t c, uint64_t w,
 
 /* Removes the completed entry of m->active (see `hole`) unless new work has
  * replaced it, and recomputes the machine's next event. */
-RP_HOT void remove_completed_work_unless_replaced(struct rp *r, struct rp_machine *m,
-                                   uint64_t now)
+RP_HOT void remove_completed_work_unless_replaced(struct rp *r,
+                                                  struct rp_machine *m,
+                                                  uint64_t now)
 {
     if (m->hole) {
         m->hole = false;

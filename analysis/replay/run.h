@@ -202,8 +202,10 @@ static inline size_t rp_machine_pair_index(const struct rp *r, uint32_t x,
 static inline uint64_t rp_compute_message_ns(const struct rp *r, size_t pair,
                                              uint64_t bytes)
 {
-    return r->ask->mtime ? ips_replay_compute_message_ns(r->ask, pair, bytes)
-                         : ips_mtime_compute_message_ns(&r->arcs.mtime, bytes);
+    return r->ask->message_time
+               ? ips_replay_compute_message_ns(r->ask, pair, bytes)
+               : ips_message_time_compute_message_ns(&r->arcs.message_time,
+                                                     bytes);
 }
 
 /* ---- replay/medium.c ---- */
@@ -289,9 +291,11 @@ void rp_queue_let_dispatchers_take_results(struct rp *r);
  * continues with the queue's next piece. */
 void rp_lock_queue_assign_piece_if_worker(struct rp *r, uint32_t c,
                                           uint32_t lock);
-static inline uint32_t rp_find_chain_that_runs_node(const struct rp *r, uint32_t i)
+static inline uint32_t rp_find_chain_that_runs_node(const struct rp *r,
+                                                    uint32_t i)
 {
-    return r->queues ? rp_queue_find_chain_that_runs_node(r, i) : ips_chain_of(r->g, i);
+    return r->queues ? rp_queue_find_chain_that_runs_node(r, i)
+                     : ips_chain_of(r->g, i);
 }
 
 /* ---- replay/core.c ---- */

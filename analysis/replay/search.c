@@ -69,7 +69,8 @@ static int insert_map_if_among_best(struct search *s, uint32_t *map,
 /* Asks the caller for the value of `map`, which must be canonical and new, and
  * decides whether the search ends (SEARCH_STOP). */
 static int evaluate_and_rank_map_or_stop(struct search *s, uint32_t *map,
-                        struct ips_placement_value *worth, struct ips_err *err)
+                                         struct ips_placement_value *worth,
+                                         struct ips_err *err)
 {
     struct ips_placement_search *out = s->out;
     if (out->evaluations == s->ask->evaluations) {

@@ -22,7 +22,7 @@ struct bound {
     struct ips_ratio *load;
     /* Lines whose least value is at or below every message time: `near` for
      * messages within a machine, `all` for all pairs of machines. */
-    struct ips_mtime *near, *all;
+    struct ips_message_time *near, *all;
     uint32_t near_count, all_count;
     uint64_t *work;   /* [items] ns of work that must be done */
     uint32_t *chains; /* [items] number of the item's chains that have work in
@@ -96,8 +96,8 @@ static void find_least_loads(struct bound *b)
 
 /* ---- lower bounds of message times -------------------------------------- */
 
-static bool is_line_at_or_above(const struct ips_mtime *a,
-                                const struct ips_mtime *b)
+static bool is_line_at_or_above(const struct ips_message_time *a,
+                                const struct ips_message_time *b)
 {
     return a->base_ns >= b->base_ns && a->per_byte_q32 >= b->per_byte_q32 &&
            a->scale_num == b->scale_num && a->scale_den == b->scale_den;
@@ -106,8 +106,9 @@ static bool is_line_at_or_above(const struct ips_mtime *a,
 /* Adds `way`, the message time of a pair of machines, to the list if it may be
  * the least for some length. Removes entries that the new one makes
  * superfluous. */
-static void add_message_line_if_lower(struct ips_mtime *ways, uint32_t *count,
-                                      const struct ips_mtime *way)
+static void add_message_line_if_lower(struct ips_message_time *ways,
+                                      uint32_t *count,
+                                      const struct ips_message_time *way)
 {
     uint32_t kept = 0;
     for (uint32_t k = 0; k < *count; k++)
@@ -121,12 +122,12 @@ static void add_message_line_if_lower(struct ips_mtime *ways, uint32_t *count,
 }
 
 /* Returns a line that is nowhere above the pair's message time. */
-static struct ips_mtime lower_line_of_pair(const struct ips_replay_ask *ask,
-                                           size_t pair)
+static struct ips_message_time
+lower_line_of_pair(const struct ips_replay_ask *ask, size_t pair)
 {
-    struct ips_mtime way = ask->mtime[pair];
+    struct ips_message_time way = ask->message_time[pair];
     if (ask->curve && ask->curve[pair]) {
-        struct ips_mtime line = ips_curve_line_below(ask->curve[pair]);
+        struct ips_message_time line = ips_curve_line_below(ask->curve[pair]);
         way.base_ns = line.base_ns;
         way.per_byte_q32 = line.per_byte_q32;
     }
@@ -136,9 +137,9 @@ static struct ips_mtime lower_line_of_pair(const struct ips_replay_ask *ask,
 static void find_least_message_lines(struct bound *b)
 {
     size_t n = b->ask->machine_count;
-    struct ips_mtime way;
-    if (!b->ask->mtime) {
-        b->near[0] = b->all[0] = b->scenario->mtime;
+    struct ips_message_time way;
+    if (!b->ask->message_time) {
+        b->near[0] = b->all[0] = b->scenario->message_time;
         b->near_count = b->all_count = 1;
         return;
     }
@@ -152,12 +153,14 @@ static void find_least_message_lines(struct bound *b)
     }
 }
 
-static uint64_t least_time_over_message_lines(const struct ips_mtime *ways,
-                                              uint32_t count, uint64_t len)
+static uint64_t
+least_time_over_message_lines(const struct ips_message_time *ways,
+                              uint32_t count, uint64_t len)
 {
-    uint64_t least = ips_mtime_compute_message_ns(&ways[0], len);
+    uint64_t least = ips_message_time_compute_message_ns(&ways[0], len);
     for (uint32_t k = 1; k < count; k++)
-        least = ips_min_u64(least, ips_mtime_compute_message_ns(&ways[k], len));
+        least = ips_min_u64(least,
+                            ips_message_time_compute_message_ns(&ways[k], len));
     return least;
 }
 
@@ -167,7 +170,7 @@ static uint64_t least_message_ns_between_items(const struct bound *b,
 {
     uint32_t f = fixed_machine_of_item(b, from),
              t = fixed_machine_of_item(b, to);
-    if (b->ask->mtime && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
+    if (b->ask->message_time && f != IPS_SEARCH_FREE && t != IPS_SEARCH_FREE)
         return ips_replay_compute_message_ns(
             b->ask, (size_t)f * b->ask->machine_count + t, len);
     if (from == to)
@@ -265,7 +268,7 @@ static int compute_path_bound(struct bound *b, struct ips_err *err)
     struct ips_est e;
     g.w = b->w;
     g.xlen = b->xlen;
-    scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    scenario.message_time = (struct ips_message_time){0, 1ULL << 32, 1, 1};
     int rc = ips_longest_path_compute_ests(&g, &scenario, NULL, &e, err);
     if (rc < 0)
         return rc;
@@ -372,7 +375,8 @@ static bool same_curve(const struct ips_curve *a, const struct ips_curve *b)
 static bool same_message_time(const struct ips_replay_ask *ask, size_t x,
                               size_t y)
 {
-    const struct ips_mtime *a = &ask->mtime[x], *b = &ask->mtime[y];
+    const struct ips_message_time *a = &ask->message_time[x],
+                                  *b = &ask->message_time[y];
     return is_line_at_or_above(a, b) && is_line_at_or_above(b, a) &&
            (!ask->curve || same_curve(ask->curve[x], ask->curve[y]));
 }
@@ -401,7 +405,7 @@ static bool has_same_load_changes(const struct ips_replay_ask *ask, uint32_t a,
 static bool are_pairs_alike(const struct ips_replay_ask *ask, size_t x,
                             size_t y)
 {
-    return (!ask->mtime || same_message_time(ask, x, y)) &&
+    return (!ask->message_time || same_message_time(ask, x, y)) &&
            (!ask->wire || same_curve(ask->wire[x], ask->wire[y])) &&
            (!ask->medium_count || ask->medium[x] == ask->medium[y]);
 }

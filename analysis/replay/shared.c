@@ -9,14 +9,15 @@
 
 struct tables {
     struct ips_replay_machine *machine;
-    struct ips_mtime *mtime; /* NULL: the scenario's message time */
+    struct ips_message_time
+        *message_time; /* NULL: the scenario's message time */
     uint32_t *medium;
 };
 
 static void release_tables(struct tables *t)
 {
     free(t->machine);
-    free(t->mtime);
+    free(t->message_time);
     free(t->medium);
 }
 
@@ -28,8 +29,9 @@ make_machine_and_medium_tables(const struct ips_graph *g,
     size_t n = ask->machine_count, pairs = n * n;
     t->machine = calloc(n + 1, sizeof(*t->machine));
     t->medium = calloc(pairs + 1, sizeof(*t->medium));
-    t->mtime = ask->least_ns ? calloc(pairs + 1, sizeof(*t->mtime)) : NULL;
-    if (!t->machine || !t->medium || (ask->least_ns && !t->mtime))
+    t->message_time =
+        ask->least_ns ? calloc(pairs + 1, sizeof(*t->message_time)) : NULL;
+    if (!t->machine || !t->medium || (ask->least_ns && !t->message_time))
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu machines", n);
     for (size_t m = 0; m < n; m++) {
         /* There are more cores than chains, so no chain waits for a core. */
@@ -37,13 +39,14 @@ make_machine_and_medium_tables(const struct ips_graph *g,
             ips_min_u32(g->chain_count + 1, IPS_REPLAY_CORES_MAX);
         t->medium[m * n + m] = IPS_REPLAY_NO_MEDIUM;
     }
-    for (size_t p = 0; p < pairs && t->mtime; p++)
-        t->mtime[p] = (struct ips_mtime){ask->least_ns[p], 1ULL << 32, 1, 1};
+    for (size_t p = 0; p < pairs && t->message_time; p++)
+        t->message_time[p] =
+            (struct ips_message_time){ask->least_ns[p], 1ULL << 32, 1, 1};
     return 0;
 }
 
 /* Subtracts least_ns (the time of an empty message) from the message times in
- * the graph, because the replay adds it from the table `mtime`. */
+ * the graph, because the replay adds it from the table `message_time`. */
 static void
 subtract_empty_message_times(struct ips_graph *g,
                              const struct ips_cross_arc_weighting *arcs,
@@ -111,7 +114,7 @@ int ips_compute_shared_medium_path(struct ips_graph *g,
     const struct ips_replay_ask replay = {.machine_count = ask->machine_count,
                                           .machine = t.machine,
                                           .map = ask->map,
-                                          .mtime = t.mtime,
+                                          .message_time = t.message_time,
                                           .medium_count = 1,
                                           .medium = t.medium};
     if (rc == 0)

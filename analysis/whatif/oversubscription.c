@@ -43,9 +43,10 @@ static int add_busy_period(struct changes *c, uint64_t begin, uint64_t end,
 }
 
 int ips_measure_oversubscription_of_machine(const struct ips_graph *g,
-                              const struct ips_est *e, uint32_t machine,
-                              uint32_t cores, struct ips_oversubscription *out,
-                              struct ips_err *err)
+                                            const struct ips_est *e,
+                                            uint32_t machine, uint32_t cores,
+                                            struct ips_oversubscription *out,
+                                            struct ips_err *err)
 {
     struct changes c = {0};
     int rc = 0;

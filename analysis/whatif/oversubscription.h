@@ -19,8 +19,9 @@ struct ips_oversubscription {
 /* Fills *out for the chains of machine `machine`. O(nodes + n log n) time and
  * 32 bytes each, for n periods of work without a wait. */
 int ips_measure_oversubscription_of_machine(const struct ips_graph *g,
-                              const struct ips_est *e, uint32_t machine,
-                              uint32_t cores, struct ips_oversubscription *out,
-                              struct ips_err *err) IPS_MUST_USE;
+                                            const struct ips_est *e,
+                                            uint32_t machine, uint32_t cores,
+                                            struct ips_oversubscription *out,
+                                            struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -32,11 +32,10 @@ static void add_arc_slack(const struct ips_graph *g,
         add_slack_to_feature(&out[f->chain[chain]], slack, rest, near_ns);
 }
 
-int ips_compute_slacks_of_features(const struct ips_graph *g,
-                       const struct ips_scenario *scenario,
-                       const struct ips_est *e, const uint64_t *tail,
-                       const struct ips_features *f, uint64_t near_ns,
-                       struct ips_slack *out, struct ips_err *err)
+int ips_compute_slacks_of_features(
+    const struct ips_graph *g, const struct ips_scenario *scenario,
+    const struct ips_est *e, const uint64_t *tail, const struct ips_features *f,
+    uint64_t near_ns, struct ips_slack *out, struct ips_err *err)
 {
     uint64_t *share = malloc(((size_t)f->count + 1) * sizeof(*share));
     if (!share)

@@ -26,10 +26,9 @@ struct ips_slack {
 };
 
 /* Computes the slack of each feature into out[f->count]. O(nodes + shares). */
-int ips_compute_slacks_of_features(const struct ips_graph *g,
-                       const struct ips_scenario *scenario,
-                       const struct ips_est *e, const uint64_t *tail,
-                       const struct ips_features *f, uint64_t near_ns,
-                       struct ips_slack *out, struct ips_err *err) IPS_MUST_USE;
+int ips_compute_slacks_of_features(
+    const struct ips_graph *g, const struct ips_scenario *scenario,
+    const struct ips_est *e, const uint64_t *tail, const struct ips_features *f,
+    uint64_t near_ns, struct ips_slack *out, struct ips_err *err) IPS_MUST_USE;
 
 #endif

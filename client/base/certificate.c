@@ -80,7 +80,8 @@ static void put_scenarios(struct ipsq_json *j, const Ips__Certificate *c)
     ipsq_json_close_container(j, ']');
 }
 
-static void put_untraced_processes(struct ipsq_json *j, const Ips__Certificate *c)
+static void put_untraced_processes(struct ipsq_json *j,
+                                   const Ips__Certificate *c)
 {
     ipsq_json_write_key(j, "untraced");
     ipsq_json_open_container(j, '[');
@@ -223,7 +224,8 @@ const char *ipsq_describe_untraced_cause(const char *cause)
 
 #define UNTRACED_BYTES 512
 /* Formats "m1: 2 static: /usr/bin/x (pid 77)"; returns `out`. */
-static char *format_untraced_processes_for_tsv(char out[UNTRACED_BYTES], const Ips__Untraced *u)
+static char *format_untraced_processes_for_tsv(char out[UNTRACED_BYTES],
+                                               const Ips__Untraced *u)
 {
     size_t n =
         (size_t)snprintf(out, UNTRACED_BYTES, "%.100s: %" PRIu64 " %.32s",
@@ -284,7 +286,8 @@ void ipsq_certificate_write_tsv(FILE *f, const Ips__Certificate *cert)
         char text[UNTRACED_BYTES];
         write_certificate_tsv_line(
             f, "untraced", IPSQ_TEXT,
-            ipsq_text_cell(format_untraced_processes_for_tsv(text, c->untraced[i])));
+            ipsq_text_cell(
+                format_untraced_processes_for_tsv(text, c->untraced[i])));
     }
     if (c->category) {
         write_certificate_tsv_line(f, "category", IPSQ_COUNT,

@@ -107,7 +107,8 @@ static void add_overhead(struct writer *w, const Ips__Certificate *c)
 
 /* Reports whether the path could change if threads took locks in another
  * order. */
-static void add_possible_effect_of_lock_order(struct writer *w, const Ips__Certificate *c)
+static void add_possible_effect_of_lock_order(struct writer *w,
+                                              const Ips__Certificate *c)
 {
     char spin[IPSQ_UNIT_BYTES];
     if (!w->verbose) {
@@ -199,7 +200,8 @@ static void add_cpu_estimates(struct writer *w, const Ips__Certificate *c)
         c->guesses_settled, mean, most);
 }
 
-static void add_unmatched_receives_and_waits(struct writer *w, const Ips__Certificate *c)
+static void add_unmatched_receives_and_waits(struct writer *w,
+                                             const Ips__Certificate *c)
 {
     if (is_known_nonzero(c->unmatched))
         write_formatted_item(
@@ -269,7 +271,8 @@ static void put_limitation_line(FILE *f, const char *before, const char *text,
 #define UNTRACED_BYTES 512
 /* Formats "2 processes on m1, linked statically: /usr/bin/x (pid 77)";
  * returns `out`. */
-static char *format_untraced_processes_in_words(char out[UNTRACED_BYTES], const Ips__Untraced *u)
+static char *format_untraced_processes_in_words(char out[UNTRACED_BYTES],
+                                                const Ips__Untraced *u)
 {
     char count[IPSQ_UNIT_BYTES], pid[32] = "";
     ipsq_format_with_commas(u->count, count);
@@ -295,9 +298,10 @@ void ipsq_certificate_write_limitations(FILE *f, const Ips__Certificate *cert,
                             verbose ? 0 : c->n_gaps - 1);
     for (size_t i = 0; i < c->n_untraced && i < most; i++) {
         char text[UNTRACED_BYTES];
-        put_limitation_line(f, "not recorded",
-                            format_untraced_processes_in_words(text, c->untraced[i]),
-                            verbose ? 0 : c->n_untraced - 1);
+        put_limitation_line(
+            f, "not recorded",
+            format_untraced_processes_in_words(text, c->untraced[i]),
+            verbose ? 0 : c->n_untraced - 1);
     }
     for (size_t i = 0; i < unseen && i < most; i++)
         put_limitation_line(f, "not seen", c->unseen[i],

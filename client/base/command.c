@@ -135,8 +135,8 @@ int ipsq_find_and_set_run_of_request(struct ipsq_session *s,
 
 void ipsq_fill_scenario(const struct ipsq_options *o, Ips__Lane *scenario)
 {
-    scenario->mtime_base_ns = o->mtime_base_ns;
-    scenario->mtime_per_byte_q32 = o->mtime_per_byte_q32;
+    scenario->message_time_base_ns = o->message_time_base_ns;
+    scenario->message_time_per_byte_q32 = o->message_time_per_byte_q32;
     scenario->calibrated = !(o->options_set & IPSQ_HAS(MTIME));
     scenario->scale_num = scenario->scale_den = 1;
     scenario->external = o->external;

@@ -26,7 +26,8 @@ static void offer_commands(const char *text, struct ipsq_names *out)
 {
     struct ipsq_word w = {text, 0, out};
     for (int i = 0; ipsq_commands[i]; i++)
-        ipsq_add_completion_if_it_fits_word(&w, ipsq_commands[i]->name, ipsq_commands[i]->summary);
+        ipsq_add_completion_if_it_fits_word(&w, ipsq_commands[i]->name,
+                                            ipsq_commands[i]->summary);
 }
 
 static void offer_options(const struct ipsq_word *w, uint64_t mask)
@@ -131,7 +132,8 @@ static void offer_columns(struct ipsq_word *w, const struct typed_line *l,
     /* a leading "-" of --sort's value means ascending order */
     w->kept_bytes += w->whole[w->kept_bytes] == '-';
     for (size_t i = 0; i < columns.count; i++)
-        ipsq_add_completion_if_it_fits_word(w, columns.column[i].key, columns.column[i].title);
+        ipsq_add_completion_if_it_fits_word(w, columns.column[i].key,
+                                            columns.column[i].title);
 }
 
 static enum ipsq_completion_kind
@@ -153,7 +155,8 @@ complete_value(const struct typed_line *l, enum ipsq_option option,
     if (option == IPSQ_OPT_SORT && c && c->sort_columns)
         offer_columns(w, l, from);
     if (strcmp(kind, "OBJECT") == 0)
-        ipsq_add_listed_names_that_fit_word(w, from, ipsq_list_objects_beginning_with);
+        ipsq_add_listed_names_that_fit_word(w, from,
+                                            ipsq_list_objects_beginning_with);
     bool files = strcmp(kind, "FILE") == 0 || strcmp(kind, "DIR") == 0 ||
                  option == IPSQ_OPT_MAP; /* --map takes a file as well */
     return files ? IPSQ_COMPLETES_FILES : IPSQ_COMPLETES_NAMES;
@@ -202,11 +205,13 @@ static void complete_argument(const struct typed_line *l, struct ipsq_word *w,
     } else if (c == &ipsq_cmd_completion) {
         ipsq_add_completions_that_fit_word(w, ipsq_completion_shells);
     } else if (does_usage_argument_start_with(c, 0, "MACHINE")) {
-        ipsq_add_listed_names_that_fit_word(w, from, ipsq_list_machines_beginning_with);
+        ipsq_add_listed_names_that_fit_word(w, from,
+                                            ipsq_list_machines_beginning_with);
     } else if (does_usage_argument_start_with(c, l->args, "RUN")) {
         if (does_usage_argument_start_with(c, l->args, "RUN[,"))
             keep_text_before_last_comma(w);
-        ipsq_add_listed_names_that_fit_word(w, from, ipsq_list_runs_beginning_with);
+        ipsq_add_listed_names_that_fit_word(w, from,
+                                            ipsq_list_runs_beginning_with);
     }
 }
 

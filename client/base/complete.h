@@ -42,11 +42,12 @@ struct ipsq_word {
 };
 /* Adds the kept bytes followed by `name` to the candidates, if `name` begins
  * with the rest of the word. `about`: description of `name`, or NULL. */
-void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w, const char *name,
-                     const char *about);
+void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w,
+                                         const char *name, const char *about);
 /* Offers each of `values` as a candidate. `values` ends with NULL; NULL: there
  * are none. */
-void ipsq_add_completions_that_fit_word(const struct ipsq_word *w, const char *const *values);
+void ipsq_add_completions_that_fit_word(const struct ipsq_word *w,
+                                        const char *const *values);
 /* A function that adds the names of one kind (runs, objects, machines) that
  * begin with `text`. */
 typedef void ipsq_name_lister(const struct ipsq_name_source *from,
@@ -54,8 +55,8 @@ typedef void ipsq_name_lister(const struct ipsq_name_source *from,
 /* Calls `list` with the word, without its kept bytes, and offers the names
  * found as candidates. */
 void ipsq_add_listed_names_that_fit_word(const struct ipsq_word *w,
-                           const struct ipsq_name_source *from,
-                           ipsq_name_lister *list);
+                                         const struct ipsq_name_source *from,
+                                         ipsq_name_lister *list);
 
 /* These functions (client/base/complete_names.c) add all names that begin with
  * `text`, and none if no master answers. */

@@ -83,7 +83,8 @@ static int complete_value(const struct ipsq_name_source *from,
 {
     ipsq_add_completions_that_fit_word(w, ipsrun_option_values(o->name + 2));
     if (strcmp(o->value, "RUN") == 0)
-        ipsq_add_listed_names_that_fit_word(w, from, ipsq_list_runs_beginning_with);
+        ipsq_add_listed_names_that_fit_word(w, from,
+                                            ipsq_list_runs_beginning_with);
     return strcmp(o->value, "DIR") == 0 ? IPSQ_COMPLETE_FILES : 0;
 }
 

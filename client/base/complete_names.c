@@ -41,8 +41,8 @@ void ipsq_names_release(struct ipsq_names *names)
     names->count = 0;
 }
 
-void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w, const char *name,
-                     const char *about)
+void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w,
+                                         const char *name, const char *about)
 {
     char line[WORD_BYTES];
     const char *text = w->whole + w->kept_bytes;
@@ -58,15 +58,16 @@ void ipsq_add_completion_if_it_fits_word(const struct ipsq_word *w, const char *
         ipsq_names_add(w->out, line, about);
 }
 
-void ipsq_add_completions_that_fit_word(const struct ipsq_word *w, const char *const *values)
+void ipsq_add_completions_that_fit_word(const struct ipsq_word *w,
+                                        const char *const *values)
 {
     for (; values && *values; values++)
         ipsq_add_completion_if_it_fits_word(w, *values, NULL);
 }
 
 void ipsq_add_listed_names_that_fit_word(const struct ipsq_word *w,
-                           const struct ipsq_name_source *from,
-                           ipsq_name_lister *list)
+                                         const struct ipsq_name_source *from,
+                                         ipsq_name_lister *list)
 {
     struct ipsq_names names = {0};
     list(from, w->whole + w->kept_bytes, &names);
@@ -82,8 +83,9 @@ static void add_if_begins(struct ipsq_names *names, const char *name,
         ipsq_names_add(names, name, NULL);
 }
 
-static int open_session_and_start_if_allowed(struct ipsq_session *s,
-                        const struct ipsq_name_source *from)
+static int
+open_session_and_start_if_allowed(struct ipsq_session *s,
+                                  const struct ipsq_name_source *from)
 {
     struct ips_err ignored;
     return from->start ? ipsq_session_open(s, from->session, &ignored)

@@ -388,8 +388,9 @@ static double resampled_median(const double *v, unsigned n, uint64_t *seed)
     return diff_median(copy, n);
 }
 
-void diff_interval_of_median_change(const double *a, unsigned na, const double *b,
-                          unsigned nb, double *low, double *high)
+void diff_interval_of_median_change(const double *a, unsigned na,
+                                    const double *b, unsigned nb, double *low,
+                                    double *high)
 {
     static double change[RESAMPLES];
     double first[DIFF_RUNS_MAX], second[DIFF_RUNS_MAX];

@@ -77,7 +77,8 @@ void diff_strip_process_ids(const char *text, char *out, size_t size);
 double diff_median(const double *v, unsigned n);
 /* Computes the 95% bootstrap interval of the difference of the medians of two
  * sides; NaN if a side has fewer than DIFF_RUNS_MIN measured values. */
-void diff_interval_of_median_change(const double *a, unsigned na, const double *b,
-                          unsigned nb, double *low, double *high);
+void diff_interval_of_median_change(const double *a, unsigned na,
+                                    const double *b, unsigned nb, double *low,
+                                    double *high);
 
 #endif

@@ -127,7 +127,7 @@ static void set_missing_edit_speeds(struct ipsq_options *o, uint32_t ppm)
 }
 
 static int parse_number_of_next_paths(struct ipsq_options *o, const char *text,
-                            struct ips_err *err)
+                                      struct ips_err *err)
 {
     uint64_t k = 0;
     int rc = ipsq_parse_positive_count(text, &k, err);
@@ -187,7 +187,7 @@ static int append_spec(const char **list, unsigned *count, const char *text,
 }
 
 static int parse_message_lengths(struct ipsq_options *o, const char *text,
-                         struct ips_err *err)
+                                 struct ips_err *err)
 {
     char word[24];
     o->length_count = 0;
@@ -280,8 +280,8 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
         o->weighting = text;
         return parse_option_choice(option, text, &which, err);
     case IPSQ_OPT_MTIME:
-        return ipsq_parse_message_time(text, &o->mtime_base_ns,
-                                       &o->mtime_per_byte_q32, err);
+        return ipsq_parse_message_time(text, &o->message_time_base_ns,
+                                       &o->message_time_per_byte_q32, err);
     case IPSQ_OPT_EXTERNAL:
         return parse_option_choice(option, text, &o->external, err);
     case IPSQ_OPT_FROM:

@@ -222,7 +222,7 @@ struct ipsq_options {
     const char *sort;
     enum ipsq_format format;
     uint64_t top; /* --top; 0: all rows */
-    uint64_t mtime_base_ns, mtime_per_byte_q32;
+    uint64_t message_time_base_ns, message_time_per_byte_q32;
     /* --external, as enum ips_external (analysis/graph/graph.h) */
     uint32_t external;
     uint64_t from_ns, to_ns;

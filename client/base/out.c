@@ -82,8 +82,9 @@ void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
     }
 }
 
-void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o, const char *title,
-                              const char *fmt, ...)
+void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o,
+                                             const char *title, const char *fmt,
+                                             ...)
 {
     char text[256];
     va_list ap;
@@ -194,8 +195,9 @@ void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
     ipsq_out_table_end(o, t);
 }
 
-void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
-                                bool verbose)
+void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o,
+                                                const Ips__Certificate *c,
+                                                bool verbose)
 {
     char *text = NULL;
     size_t size = 0;

@@ -46,8 +46,9 @@ void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
                                      const char *key, const char *title,
                                      struct ipsq_cell value);
 /* Writes a named text of up to 255 bytes, in the table format only. */
-void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o, const char *title,
-                              const char *fmt, ...)
+void ipsq_out_write_formatted_value_if_table(struct ipsq_out *o,
+                                             const char *title, const char *fmt,
+                                             ...)
     __attribute__((format(printf, 3, 4)));
 /* Starts and ends a group of tables in JSON ({"name": {...}}); does nothing in
  * other formats. */
@@ -67,8 +68,9 @@ void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t);
 /* Called right after ipsq_out_begin(). In the table format, writes the
  * limitations of the answer at once; ipsq_out_end() writes the certificate. `c`
  * NULL: the answer has no certificate and counts as incomplete. */
-void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o, const Ips__Certificate *c,
-                                bool verbose);
+void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o,
+                                                const Ips__Certificate *c,
+                                                bool verbose);
 /* Writes prose, in the table format only: `before` as it is, then `text` with
  * control characters replaced; folded on a terminal, with continuation lines
  * indented by `indent` columns. */

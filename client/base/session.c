@@ -365,7 +365,7 @@ void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f)
 }
 
 int ipsq_rows_append_all(struct ipsq_rows *rows, void *more, size_t count,
-                  struct ips_err *err)
+                         struct ips_err *err)
 {
     if (count > rows->capacity - rows->count) {
         size_t room = (rows->count + count) * 2;

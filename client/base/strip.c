@@ -18,7 +18,8 @@ static size_t first_value_of_column(size_t column, size_t columns, size_t count)
 
 /* Returns the mean of v[from] to v[to - 1] in 64ths, so that small means stay
  * distinct. */
-static uint64_t mean_of_range_times_64(const uint64_t *v, size_t from, size_t to)
+static uint64_t mean_of_range_times_64(const uint64_t *v, size_t from,
+                                       size_t to)
 {
     ips_u128 sum = 0;
     for (size_t i = from; i < to; i++)
@@ -47,8 +48,9 @@ size_t ipsq_draw_sparkline(const uint64_t *v, size_t count, bool utf8,
     char *at = out;
     *at = '\0';
     for (size_t c = 0; c < columns; c++) {
-        of[c] = mean_of_range_times_64(v, first_value_of_column(c, columns, count),
-                              first_value_of_column(c + 1, columns, count));
+        of[c] = mean_of_range_times_64(
+            v, first_value_of_column(c, columns, count),
+            first_value_of_column(c + 1, columns, count));
         most = ips_max_u64(most, of[c]);
     }
     for (size_t c = 0; c < columns; c++) {

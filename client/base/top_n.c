@@ -159,9 +159,10 @@ static int number_machines_of_rows(const struct ipsq_table *t, size_t **out,
 
 /* Arranges the rows in the order of `rank`, and keeps at most `top` (0: all) of
  * them; with --per machine, of each machine's. */
-static int arrange_rows_and_keep_top(struct ipsq_table *t, const struct order *o,
-                        const size_t *rank, uint64_t top, uint64_t *left_out,
-                        struct ips_err *err)
+static int arrange_rows_and_keep_top(struct ipsq_table *t,
+                                     const struct order *o, const size_t *rank,
+                                     uint64_t top, uint64_t *left_out,
+                                     struct ips_err *err)
 {
     size_t width = t->column_count * sizeof(*t->cells), kept = 0;
     struct ipsq_cell *cells = malloc((t->row_count + 1) * width);

@@ -46,7 +46,7 @@ static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     struct ipsq_table t;
     ipsq_table_init(&t, "pairs", pair_columns, IPSQ_COUNT_OF(pair_columns));
     for (size_t i = 0; i < a->n_rows; i++) {
-        const Ips__MtimeRow *r = a->rows[i];
+        const Ips__MessageTimeRow *r = a->rows[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text_cell(r->from);
         *cell++ = ipsq_text_cell(r->to);
@@ -68,7 +68,7 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
     ipsq_table_init(&t, "points", point_columns, IPSQ_COUNT_OF(point_columns));
     for (size_t i = 0; i < a->n_rows; i++) {
         for (size_t k = 0; k < a->rows[i]->n_points; k++) {
-            const Ips__MtimePoint *p = a->rows[i]->points[k];
+            const Ips__MessageTimePoint *p = a->rows[i]->points[k];
             struct ipsq_cell *cell = ipsq_table_add_row(&t);
             *cell++ = ipsq_text_cell(a->rows[i]->from);
             *cell++ = ipsq_text_cell(a->rows[i]->to);

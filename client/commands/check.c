@@ -94,9 +94,9 @@ static enum verdict judge_measure(const struct measures *m, uint64_t measured,
     return measured == IPS_UNMEASURED || !m->complete ? CANNOT_TELL : WITHIN;
 }
 
-static void add_row_and_update_worst_verdict(struct ipsq_table *t, const char *what, uint64_t measured,
-                    uint64_t limit, bool is_time, const struct measures *m,
-                    enum verdict *worst)
+static void add_row_and_update_worst_verdict(
+    struct ipsq_table *t, const char *what, uint64_t measured, uint64_t limit,
+    bool is_time, const struct measures *m, enum verdict *worst)
 {
     enum verdict v = judge_measure(m, measured, limit);
     struct ipsq_cell *cell = ipsq_table_add_row(t);
@@ -119,13 +119,17 @@ static int print_check(const struct ipsq_options *o, const char *run,
     ipsq_progress_stop_and_erase_line();
     ipsq_table_init(&t, "limits", columns, IPSQ_COUNT_OF(columns));
     if (o->options_set & IPSQ_HAS(MAX_WALL))
-        add_row_and_update_worst_verdict(&t, "wall", m->wall_ns, o->max_wall_ns, true, m, worst);
+        add_row_and_update_worst_verdict(&t, "wall", m->wall_ns, o->max_wall_ns,
+                                         true, m, worst);
     if (o->options_set & IPSQ_HAS(MAX_CPU))
-        add_row_and_update_worst_verdict(&t, "cpu", m->cpu_ns, o->max_cpu_ns, true, m, worst);
+        add_row_and_update_worst_verdict(&t, "cpu", m->cpu_ns, o->max_cpu_ns,
+                                         true, m, worst);
     if (o->options_set & IPSQ_HAS(MAX_PATH))
-        add_row_and_update_worst_verdict(&t, "path", m->path_ns, o->max_path_ns, true, m, worst);
+        add_row_and_update_worst_verdict(&t, "path", m->path_ns, o->max_path_ns,
+                                         true, m, worst);
     if (o->options_set & IPSQ_HAS(MAX_LOST))
-        add_row_and_update_worst_verdict(&t, "lost", m->lost, o->max_lost, false, m, worst);
+        add_row_and_update_worst_verdict(&t, "lost", m->lost, o->max_lost,
+                                         false, m, worst);
     ipsq_out_begin(&out, stdout, o->format, true);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run));

@@ -131,10 +131,10 @@ static int collect_answer_rows(const Ips__Reply *reply, void *arg,
     struct diff_state *w = arg;
     if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
         return ipsq_rows_append_all(&w->rows, reply->path->by_procedure,
-                             reply->path->n_by_procedure, err);
+                                    reply->path->n_by_procedure, err);
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
         return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                             reply->procedures->n_rows, err);
+                                    reply->procedures->n_rows, err);
     return 0; /* ipsq_check_answer_kind reports a wrong kind of answer later */
 }
 
@@ -245,8 +245,10 @@ static int add_path_breakdowns(struct diff_state *w, const Ips__PathAnswer *a,
                                           left, err);
 }
 
-static int ask_and_store_path_of_run(struct diff_state *w, const struct ipsq_options *o,
-                    struct ipsq_session *s, unsigned run, struct ips_err *err)
+static int ask_and_store_path_of_run(struct diff_state *w,
+                                     const struct ipsq_options *o,
+                                     struct ipsq_session *s, unsigned run,
+                                     struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__PathAsk ask_and_store_path_of_run = IPS__PATH_ASK__INIT;
@@ -290,9 +292,10 @@ static int ask_and_store_path_of_run(struct diff_state *w, const struct ipsq_opt
 }
 
 static int ask_and_store_metrics_and_procedures(struct diff_state *w,
-                                      const struct ipsq_options *o,
-                                      struct ipsq_session *s, unsigned run,
-                                      struct ips_err *err)
+                                                const struct ipsq_options *o,
+                                                struct ipsq_session *s,
+                                                unsigned run,
+                                                struct ips_err *err)
 {
     Ips__Request rq = IPS__REQUEST__INIT;
     Ips__MetricsAsk metrics = IPS__METRICS_ASK__INIT;
@@ -380,8 +383,8 @@ static void put_figure_row(struct ipsq_table *t, const struct diff_state *w,
     char text[160], from[64], to[64];
     if (isnan(a) && isnan(b))
         return;
-    diff_interval_of_median_change(f->v, w->first, f->v + w->first, w->runs - w->first,
-                         &low, &high);
+    diff_interval_of_median_change(f->v, w->first, f->v + w->first,
+                                   w->runs - w->first, &low, &high);
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text_cell(f->name);
     *cell++ = ipsq_real_cell(a);

@@ -17,7 +17,8 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
     int64_t over = wall ? (int64_t)(a->wall_ns - a->estimate_ns) : IPSQ_NO_INT;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_write_or_collect_value(&out, IPSQ_NS, "estimate_ns",

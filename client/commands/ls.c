@@ -95,7 +95,8 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
         if (level == 0) {
             ipsq_progress_stop_and_erase_line();
             ipsq_out_begin(&out, stdout, o->format, false);
-            ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+            ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                                       o->verbose);
             ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                             ipsq_text_cell(run_name));
             ipsq_out_write_or_collect_value(

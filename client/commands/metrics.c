@@ -170,8 +170,8 @@ static void put_matrix(struct ipsq_out *out, const char *name,
 /* Writes the totals of each object, and their sum as the row "all". With `top`
  * the row "all" is sorted and counted like the others. */
 static void put_message_totals(struct ipsq_out *out, const char *name,
-                       const char *heading, Ips__MatrixTotal **totals,
-                       size_t count, uint64_t top, uint64_t left_out)
+                               const char *heading, Ips__MatrixTotal **totals,
+                               size_t count, uint64_t top, uint64_t left_out)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, total_columns, IPSQ_COUNT_OF(total_columns));
@@ -261,7 +261,8 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");
@@ -277,11 +278,11 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
                left->process_matrix);
     if (o->level || o->format != IPSQ_TABLE) {
         put_message_totals(&out, "machine_totals", "messages of each machine",
-                   a->machine_totals, a->n_machine_totals, o->top,
-                   left->machine_totals);
+                           a->machine_totals, a->n_machine_totals, o->top,
+                           left->machine_totals);
         put_message_totals(&out, "process_totals", "messages of each process",
-                   a->process_totals, a->n_process_totals, o->top,
-                   left->process_totals);
+                           a->process_totals, a->n_process_totals, o->top,
+                           left->process_totals);
     }
     if (o->pop_efficiencies)
         put_pop_efficiencies(&out, find_run_row(a), ideal_ns);
@@ -302,19 +303,20 @@ static int collect_metrics_rows(const Ips__Reply *reply, void *arg,
     const Ips__MetricsAnswer *a = reply->metrics;
     int rc = ipsq_rows_append_all(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)
-        rc = ipsq_rows_append_all(&w->machines, a->machine_matrix, a->n_machine_matrix,
-                           err);
+        rc = ipsq_rows_append_all(&w->machines, a->machine_matrix,
+                                  a->n_machine_matrix, err);
     if (rc == 0)
         rc = ipsq_rows_append_all(&w->processes, a->process_matrix,
-                           a->n_process_matrix, err);
+                                  a->n_process_matrix, err);
     return rc;
 }
 
 static int join_reply_rows_and_print_metrics(const struct ipsq_options *o,
-                                  const char *run_name,
-                                  const Ips__MetricsAnswer *last,
-                                  const struct whole *w, uint64_t ideal_ns,
-                                  struct ips_err *err)
+                                             const char *run_name,
+                                             const Ips__MetricsAnswer *last,
+                                             const struct whole *w,
+                                             uint64_t ideal_ns,
+                                             struct ips_err *err)
 {
     Ips__MetricsAnswer a = *last;
     a.rows = (Ips__MetricsRow **)w->rows.row;
@@ -392,8 +394,8 @@ static int run_metrics(const struct ipsq_command *self,
     if (rc == 0 && o->pop_efficiencies)
         rc = ask_path_length_without_messages(s, rq.run, &ideal_ns, err);
     if (rc == 0)
-        rc = join_reply_rows_and_print_metrics(o, rq.run, last->metrics, &whole, ideal_ns,
-                                    err);
+        rc = join_reply_rows_and_print_metrics(o, rq.run, last->metrics, &whole,
+                                               ideal_ns, err);
     ipsq_rows_release(&whole.rows);
     ipsq_rows_release(&whole.machines);
     ipsq_rows_release(&whole.processes);

@@ -38,7 +38,7 @@ static int collect_procedure_metrics(const Ips__Reply *reply, void *arg,
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
     return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                         reply->procedures->n_rows, err);
+                                reply->procedures->n_rows, err);
 }
 
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
@@ -83,7 +83,8 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_table(&out, &t, "");

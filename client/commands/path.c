@@ -118,8 +118,8 @@ static void print_path_summary(struct ipsq_out *out, const char *run_name,
     char p[IPSQ_UNIT_BYTES], p_max[IPSQ_UNIT_BYTES];
     ipsq_format_real(a->parallelism, p);
     ipsq_format_real(a->p_max, p_max);
-    ipsq_out_write_formatted_value_if_table(out, "parallelism",
-                             "%s (%s if messages took no time)", p, p_max);
+    ipsq_out_write_formatted_value_if_table(
+        out, "parallelism", "%s (%s if messages took no time)", p, p_max);
     ipsq_out_write_or_collect_value(out, IPSQ_REAL, "rho",
                                     isnan(a->rho) ? NULL : "utilisation",
                                     ipsq_real_cell(a->rho));
@@ -194,7 +194,8 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
     bool empty = segments->row_count == 0;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_path_summary(&out, run_name, a, o->verbose);
     put_engine_cost(&out, a->cost, o->verbose);
     if (empty)

@@ -38,14 +38,16 @@ int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
 {
     const Ips__WholeGraph *w = a->whole;
     int rc = ipsq_rows_append_all(&rows->procedures, a->by_procedure,
-                           a->n_by_procedure, err);
+                                  a->n_by_procedure, err);
     if (rc == 0)
-        rc = ipsq_rows_append_all(&rows->source_lines, a->by_line, a->n_by_line, err);
+        rc = ipsq_rows_append_all(&rows->source_lines, a->by_line, a->n_by_line,
+                                  err);
     if (rc == 0 && w)
         rc = ipsq_rows_append_all(&rows->whole_procedures, w->by_procedure,
-                           w->n_by_procedure, err);
+                                  w->n_by_procedure, err);
     if (rc == 0 && w)
-        rc = ipsq_rows_append_all(&rows->whole_lines, w->by_line, w->n_by_line, err);
+        rc = ipsq_rows_append_all(&rows->whole_lines, w->by_line, w->n_by_line,
+                                  err);
     return rc;
 }
 

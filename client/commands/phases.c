@@ -152,7 +152,8 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     int rc = 0;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_run_window_and_bins(&out, run_name, a);
     if (o->format == IPSQ_TABLE) {
         ipsq_out_write_line_if_table(&out, "%s", "");

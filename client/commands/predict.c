@@ -351,7 +351,8 @@ static int print_prediction(const struct ipsq_options *o, const char *run_name,
     struct ipsq_out out;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_prediction_summary(&out, run_name, a);
     if (a->found)
         put_search(&out, a->found);

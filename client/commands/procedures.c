@@ -123,7 +123,7 @@ static void put_totals(struct ipsq_out *out, const Ips__ProcedureTotals *t)
 /* Reports the procedures whose calls were timed at first and later only
  * counted, because timing them exceeded the budget for recording overhead. */
 static void put_procedures_no_longer_timed(struct ipsq_out *out,
-                                        const struct ipsq_rows *rows)
+                                           const struct ipsq_rows *rows)
 {
     unsigned said = 0;
     for (size_t i = 0; i < rows->count && said < FALLBACKS_MAX; i++) {
@@ -186,7 +186,8 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
     }
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
     ipsq_out_write_or_collect_value(
@@ -213,7 +214,7 @@ static int collect_procedures(const Ips__Reply *reply, void *arg,
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
     return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                         reply->procedures->n_rows, err);
+                                reply->procedures->n_rows, err);
 }
 
 static int run_procedures(const struct ipsq_command *self,

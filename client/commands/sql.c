@@ -11,7 +11,8 @@ static const struct ipsq_column machine_column = {"machine", "machine",
 
 /* The columns that --sort accepts, as far as they are known before the answer.
  * The columns of the query are not known yet. */
-static struct ipsq_columns list_sort_columns_known_before_query(const struct ipsq_options *o)
+static struct ipsq_columns
+list_sort_columns_known_before_query(const struct ipsq_options *o)
 {
     (void)o;
     return (struct ipsq_columns){&machine_column, 1};
@@ -119,7 +120,8 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
     if (rc == 0) {
         ipsq_progress_stop_and_erase_line();
         ipsq_out_begin(&out, stdout, o->format, false);
-        ipsq_out_set_certificate_write_limitations(&out, certificate, o->verbose);
+        ipsq_out_set_certificate_write_limitations(&out, certificate,
+                                                   o->verbose);
         ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
                                         ipsq_text_cell(run_name));
         ipsq_out_table(&out, &t, NULL);

@@ -12,9 +12,10 @@ struct counts {
     uint64_t processes, threads;
 };
 
-static int ask_process_and_thread_counts(struct ipsq_session *s, Ips__Request *rq,
-                      struct counts *n, const Ips__LsAnswer **answer,
-                      struct ips_err *err)
+static int ask_process_and_thread_counts(struct ipsq_session *s,
+                                         Ips__Request *rq, struct counts *n,
+                                         const Ips__LsAnswer **answer,
+                                         struct ips_err *err)
 {
     static char everything[] = "/";
     /* indexes of the levels in left_out->rows */
@@ -91,7 +92,8 @@ static void print_other_incompleteness_reasons(const Ips__Certificate *c)
     char **left = calloc(c->n_gaps + 1, sizeof(*left));
     size_t count = 0;
     for (size_t i = 0; left && i < c->n_gaps; i++)
-        if (c->n_untraced == 0 || !is_gap_about_unrecorded_processes(c->gaps[i]))
+        if (c->n_untraced == 0 ||
+            !is_gap_about_unrecorded_processes(c->gaps[i]))
             left[count++] = c->gaps[i];
     if (count > 0) {
         struct ipsq_cell gaps = ipsq_list_cell(left, count);

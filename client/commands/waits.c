@@ -330,7 +330,8 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_waits_summary(&out, o, run_name, a);
     /* puts a blank line between the values and the first table */
     out.parts_written = 1;
@@ -362,8 +363,8 @@ static int collect_wait_groups(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_append_all(arg, reply->waits->groups, reply->waits->n_groups,
-                         err);
+    return ipsq_rows_append_all(arg, reply->waits->groups,
+                                reply->waits->n_groups, err);
 }
 
 /* The columns that --sort accepts. The master sorts, and can sort only by

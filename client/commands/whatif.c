@@ -107,7 +107,8 @@ static int print_whatif(const struct ipsq_options *o, const char *run_name,
     char by[IPSQ_UNIT_BYTES], heading[160];
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_whatif_summary(&out, run_name, ipsq_has_window(o), a);
     if (rank) {
         ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "candidates", NULL,

@@ -82,7 +82,7 @@ static void put_command_for_details(struct ipsq_out *out, const char *command)
 }
 
 static void put_finding_as_text(struct ipsq_out *out, size_t number,
-                        const Ips__WhyRow *r)
+                                const Ips__WhyRow *r)
 {
     char head[160], gain[IPSQ_UNIT_BYTES], share[IPSQ_UNIT_BYTES];
     snprintf(head, sizeof(head), "\n%2zu. ", number);
@@ -274,7 +274,8 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     Ips__WhyRow *nearest[] = {a->nearest};
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, true);
-    ipsq_out_set_certificate_write_limitations(&out, a->certificate, o->verbose);
+    ipsq_out_set_certificate_write_limitations(&out, a->certificate,
+                                               o->verbose);
     print_why_summary(&out, run_name, o->phase, a);
     if (o->format == IPSQ_TABLE) {
         put_findings_as_text(&out, a);
@@ -333,7 +334,7 @@ static int run_why(const struct ipsq_command *self,
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
     ask.uncalibrated = o->options_set & IPSQ_HAS(MTIME);
-    if (o->mtime_base_ns || o->mtime_per_byte_q32)
+    if (o->message_time_base_ns || o->message_time_per_byte_q32)
         return ips_err_set(
             err, IPS_E_USAGE,
             "why accepts only --mtime none; without it, it uses the "

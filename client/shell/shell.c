@@ -115,8 +115,9 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
 
 /* Whether the command lacks the shell's output format. The shell does not pass
  * --format to such commands. */
-static bool command_does_not_support_shell_format(const struct ipsq_shell *s,
-                                 const struct ipsq_words *words)
+static bool
+command_does_not_support_shell_format(const struct ipsq_shell *s,
+                                      const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
         words->count ? ipsq_command_find(words->word[0]) : NULL;
@@ -130,8 +131,8 @@ static int run_command_with_focus(const struct ipsq_shell *s,
     char *before[sizeof(s->before) / sizeof(*s->before)];
     unsigned unused;
     size_t n = 0;
-    while (s->before[n] &&
-           (s->before[n] != s->format || !command_does_not_support_shell_format(s, words))) {
+    while (s->before[n] && (s->before[n] != s->format ||
+                            !command_does_not_support_shell_format(s, words))) {
         before[n] = s->before[n];
         n++;
     }
@@ -253,7 +254,8 @@ static int set_focus_from_word(struct ipsq_shell *s, const char *word,
                : IPSQ_FAILED;
 }
 
-static int set_focus_to_named_or_newest_run(struct ipsq_shell *s, const char *word)
+static int set_focus_to_named_or_newest_run(struct ipsq_shell *s,
+                                            const char *word)
 {
     struct ipsq_focus next = {0};
     if (word && !resolve_unique_name(s, ipsq_list_runs_beginning_with, word,
@@ -418,7 +420,8 @@ static void make_history_dir_and_get_path(const struct ipsq_shell *s,
         *out = '\0';
 }
 
-static void init_shell_from_options(struct ipsq_shell *s, const struct ipsq_options *o)
+static void init_shell_from_options(struct ipsq_shell *s,
+                                    const struct ipsq_options *o)
 {
     static const char *const formats[] = {"table", "tsv", "json", "table"};
     memset(s, 0, sizeof(*s));

@@ -180,8 +180,10 @@ static void bind_count(sqlite3_stmt *st, int at, uint64_t value)
     sqlite3_bind_int64(st, at, (sqlite3_int64)ips_min_u64(value, INT64_MAX));
 }
 
-static int write_run_row_and_drop_old_metrics(struct catalogue *c, const char *machine,
-                         const Ips__RunState *run, struct ips_err *err)
+static int write_run_row_and_drop_old_metrics(struct catalogue *c,
+                                              const char *machine,
+                                              const Ips__RunState *run,
+                                              struct ips_err *err)
 {
     char tags[1024] = "";
     size_t at = 0;

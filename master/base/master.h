@@ -19,7 +19,7 @@
 #include "common/lock.h"
 #include "common/paths.h"
 #include "master/base/catalogue.h"
-#include "master/base/mtimes.h"
+#include "master/base/message_times.h"
 #include "master/base/roster.h"
 #include "master/base/worker.h"
 #include "proto/peer.h"
@@ -52,7 +52,7 @@ struct master {
     struct query *queries;
     /* id of the last request sent to a slave */
     uint64_t next_ask;
-    struct mtimes mtimes; /* measured message times, on disk */
+    struct message_times message_times; /* measured message times, on disk */
     /* tables of the last run (tables/cache.h) */
     struct cached_tables *table_cache;
     /* complete answers (query/answer_cache.h) */

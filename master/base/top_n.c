@@ -212,8 +212,9 @@ static int compare_row_indexes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static size_t collect_rows_in_original_order(struct top_n_selection *c, struct arena *a,
-                           void ***list, uint64_t *left_out)
+static size_t collect_rows_in_original_order(struct top_n_selection *c,
+                                             struct arena *a, void ***list,
+                                             uint64_t *left_out)
 {
     size_t n = 0, at = 0;
     for (size_t i = 0; i < c->group_count; i++) {

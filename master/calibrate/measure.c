@@ -5,10 +5,10 @@
  * messages, and the sending slave measures the round trips, one message length
  * after the other.
  *
- * A pair that cannot be measured, or whose times are in doubt (mtimes_doubt.h),
- * is reported as failed, and the measurement goes on with the next pair. With
- * `force` a doubtful pair is kept and marked. Each pair is saved as soon as it
- * is measured, so an interruption loses no result.
+ * A pair that cannot be measured, or whose times are in doubt
+ * (message_times_doubt.h), is reported as failed, and the measurement goes on
+ * with the next pair. With `force` a doubtful pair is kept and marked. Each
+ * pair is saved as soon as it is measured, so an interruption loses no result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 #include "common/log.h"
 #include "common/types.h"
-#include "master/base/mtimes_doubt.h"
+#include "master/base/message_times_doubt.h"
 #include "master/calibrate/calibrate.h"
 #include "master/query/machine_share.h"
 
@@ -37,7 +37,7 @@ static const uint64_t usual_lengths[] = {1,    16,    64,    256,    1024,
 
 struct job { /* one pair of machines to be measured, in one direction */
     struct machine_share *from, *to;
-    enum mtime_transport over;
+    enum message_time_transport over;
     bool back; /* measures the opposite direction of the previous job */
 };
 
@@ -57,11 +57,11 @@ struct calibration { /* stored in query.data */
     uint32_t length_count;
     uint32_t rounds;
     uint8_t key[KEY_BYTES];
-    struct mtime_pair now; /* result of job[at] */
-    struct mtime_trip trip[LENGTHS_MAX];
+    struct message_time_pair now; /* result of job[at] */
+    struct message_time_trip trip[LENGTHS_MAX];
     /* `there`: result of the previous job, as saved; `older`: the table entry
      * that it replaced. count 0: none */
-    struct mtime_pair there, older;
+    struct message_time_pair there, older;
     char **failed; /* one text per failed pair, "m1 -> m2: why" */
     uint32_t failed_count, done;
 };
@@ -86,7 +86,7 @@ static void report_progress(struct query *q, uint64_t bytes)
     Ips__CalibrateAnswer out = IPS__CALIBRATE_ANSWER__INIT;
     Ips__Reply reply = IPS__REPLY__INIT;
     snprintf(doing, sizeof(doing), "%s -> %s (%s), %llu B", j->from->machine,
-             j->to->machine, mtime_transport_name(j->over),
+             j->to->machine, message_time_transport_name(j->over),
              (unsigned long long)bytes);
     out.doing = doing;
     out.done = c->done;
@@ -106,7 +106,7 @@ static void record_failure_of_current_pair(struct query *q, const char *why)
     const struct job *j = &c->job[c->at];
     char *text = NULL;
     if (asprintf(&text, "%s -> %s (%s): %s", j->from->machine, j->to->machine,
-                 mtime_transport_name(j->over), why) >= 0)
+                 message_time_transport_name(j->over), why) >= 0)
         c->failed[c->failed_count++] = text;
     ips_log_info("calibrate: %s -> %s: %s", j->from->machine, j->to->machine,
                  why);
@@ -124,7 +124,8 @@ static void record_refusal_of_current_pair(struct query *q, const char *doubt)
 
 /* If the requests to this slave failed: adds the current pair to the failed
  * ones, makes the slave usable for the next pair, and returns true. */
-static bool reset_machine_and_record_failure_if_failed(struct query *q, struct machine_share *p)
+static bool reset_machine_and_record_failure_if_failed(struct query *q,
+                                                       struct machine_share *p)
 {
     if (p->state == MACHINE_ACTIVE)
         return false;
@@ -150,20 +151,21 @@ static const char *calibration_command_text(const struct calibration *c)
 
 /* Puts the pair or the wake row (either may be NULL) into the current table and
  * saves it. On an error it fails the question. */
-static int reload_table_and_save_pair_or_wake(struct query *q,
-                                              const struct mtime_pair *pair,
-                                              const struct mtime_wake *wake)
+static int
+reload_table_and_save_pair_or_wake(struct query *q,
+                                   const struct message_time_pair *pair,
+                                   const struct message_time_wake *wake)
 {
-    struct mtimes *t = &q->m->mtimes;
+    struct message_times *t = &q->m->message_times;
     struct ips_err err = {0};
     /* read the file again, because the user may have edited it meanwhile */
-    int rc = mtimes_reload_if_changed(t, &err);
+    int rc = message_times_reload_if_changed(t, &err);
     if (rc == 0 && pair)
-        rc = mtimes_insert_or_replace_pair(t, pair, &err);
+        rc = message_times_insert_or_replace_pair(t, pair, &err);
     if (rc == 0 && wake)
-        rc = mtimes_insert_or_replace_wake(t, wake, &err);
+        rc = message_times_insert_or_replace_wake(t, wake, &err);
     if (rc == 0)
-        rc = mtimes_save(t, &err);
+        rc = message_times_save(t, &err);
     if (rc < 0)
         query_fail(q, &err);
     return rc;
@@ -175,18 +177,18 @@ static int reload_table_and_save_pair_or_wake(struct query *q,
 static void recheck_opposite_pair_and_mark_or_undo(struct query *q)
 {
     struct calibration *c = calibration_of(q);
-    struct mtimes *t = &q->m->mtimes;
+    struct message_times *t = &q->m->message_times;
     struct ips_err err = {0};
-    if (!mtimes_has_differing_directions(&c->there, &c->now, c->there.doubt,
-                                         sizeof(c->there.doubt)))
+    if (!message_times_has_differing_directions(
+            &c->there, &c->now, c->there.doubt, sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
         (void)reload_table_and_save_pair_or_wake(
             q, c->force ? &c->there : &c->older, NULL);
-    } else if (mtimes_reload_if_changed(t, &err) < 0 ||
-               (mtimes_remove_pair(t, c->there.from, c->there.to,
-                                   c->there.over) &&
-                mtimes_save(t, &err) < 0)) {
+    } else if (message_times_reload_if_changed(t, &err) < 0 ||
+               (message_times_remove_pair(t, c->there.from, c->there.to,
+                                          c->there.over) &&
+                message_times_save(t, &err) < 0)) {
         query_fail(q, &err);
     }
     if (q->over || c->force)
@@ -213,15 +215,15 @@ static void store_or_refuse_pair(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     const struct job *j = &c->job[c->at];
-    struct mtime_pair *p = &c->now;
+    struct message_time_pair *p = &c->now;
     const char *busy = busy_text_of_job_machines(q, j);
     if (*busy)
         snprintf(p->doubt, sizeof(p->doubt), "%s", busy);
-    else if (!mtimes_check_trips_and_write_doubt(p, c->trip, p->doubt,
-                                                 sizeof(p->doubt)) &&
+    else if (!message_times_check_trips_and_write_doubt(p, c->trip, p->doubt,
+                                                        sizeof(p->doubt)) &&
              j->back && c->there.count)
-        (void)mtimes_has_differing_directions(p, &c->there, p->doubt,
-                                              sizeof(p->doubt));
+        (void)message_times_has_differing_directions(p, &c->there, p->doubt,
+                                                     sizeof(p->doubt));
     if (j->back && c->there.count)
         recheck_opposite_pair_and_mark_or_undo(q);
     if (q->over)
@@ -230,8 +232,8 @@ static void store_or_refuse_pair(struct query *q)
         record_refusal_of_current_pair(q, p->doubt);
         return;
     }
-    const struct mtime_pair *old =
-        mtimes_find_pair(&q->m->mtimes, p->from, p->to, p->over);
+    const struct message_time_pair *old =
+        message_times_find_pair(&q->m->message_times, p->from, p->to, p->over);
     c->older.count = 0;
     if (old)
         c->older = *old;
@@ -262,14 +264,15 @@ static int handle_trip_reply(struct query *q, struct machine_share *p,
         a->cpu_ns > IPS_CURVE_MAX_NS)
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "it measured what it was not asked for");
-    c->trip[c->now.count] = (struct mtime_trip){
+    c->trip[c->now.count] = (struct message_time_trip){
         .trip_ns = a->trip_ns, .delay_ns = a->delay_ns, .all_ns = a->all_ns};
-    c->now.point[c->now.count++] = (struct mtime_point){.bytes = a->bytes,
-                                                        .ns = a->ns,
-                                                        .low_ns = a->low_ns,
-                                                        .high_ns = a->high_ns,
-                                                        .rounds = a->rounds,
-                                                        .cpu_ns = a->cpu_ns};
+    c->now.point[c->now.count++] =
+        (struct message_time_point){.bytes = a->bytes,
+                                    .ns = a->ns,
+                                    .low_ns = a->low_ns,
+                                    .high_ns = a->high_ns,
+                                    .rounds = a->rounds,
+                                    .cpu_ns = a->cpu_ns};
     c->done++;
     report_progress(q, a->bytes);
     return 0;
@@ -371,7 +374,7 @@ static void start_next_pair_or_send_answer(struct query *q)
     Ips__EchoAsk ask = IPS__ECHO_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
     ask.key = (ProtobufCBinaryData){KEY_BYTES, c->key};
-    ask.over = ips_unconst_text(mtime_transport_name(j->over));
+    ask.over = ips_unconst_text(message_time_transport_name(j->over));
     ask.seconds = ECHO_SECONDS;
     ask.inside = j->from == j->to;
     request.ask_case = IPS__REQUEST__ASK_ECHO;
@@ -396,7 +399,7 @@ static int store_busy_text_and_wake_cost(struct query *q,
     const Ips__ReadyAnswer *a = reply->ready;
     if (reply->answer_case != IPS__REPLY__ANSWER_READY)
         return ips_err_set(err, IPS_E_PROTOCOL, "no answer to ReadyAsk");
-    bool busy = mtimes_check_busy_and_write_reason(
+    bool busy = message_times_check_busy_and_write_reason(
         p->machine, a->load_milli, a->processors, c->busy[p - q->machines],
         sizeof(*c->busy));
     if (!busy || c->force)
@@ -408,7 +411,7 @@ static void save_wake_cost_and_check_next_machine(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct machine_share *p = c->machine[c->machine_at];
-    struct mtime_wake wake = {.ns = c->wake_ns};
+    struct message_time_wake wake = {.ns = c->wake_ns};
     if (c->wake_ns <= IPS_CURVE_MAX_NS) {
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
         format_current_time(wake.measured);
@@ -440,7 +443,8 @@ static void check_next_machine(struct query *q)
     ask.rounds = WAKE_ROUNDS;
     request.ask_case = IPS__REQUEST__ASK_READY;
     request.ready = &ask;
-    query_open_round(q, store_busy_text_and_wake_cost, save_wake_cost_and_check_next_machine);
+    query_open_round(q, store_busy_text_and_wake_cost,
+                     save_wake_cost_and_check_next_machine);
     query_send_request_to_slave(q, c->machine[c->machine_at], &request, true);
     query_close_round(q);
 }
@@ -543,7 +547,7 @@ void calibrate_measure(struct query *q)
         rc = plan_pairs(q, &err);
     /* load the table first, because a damaged file must not be overwritten */
     if (rc == 0)
-        rc = mtimes_reload_if_changed(&q->m->mtimes, &err);
+        rc = message_times_reload_if_changed(&q->m->message_times, &err);
     if (rc < 0)
         query_fail(q, &err);
     else

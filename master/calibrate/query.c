@@ -1,7 +1,7 @@
 /*
  * Message times: measures them (calibrate/measure.c), and shows, imports,
- * exports and removes entries of their table (mtimes.h). Category 1 of IPS-9,
- * except for measuring.
+ * exports and removes entries of their table (message_times.h). Category 1 of
+ * IPS-9, except for measuring.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,22 +20,23 @@ static void fail_calibrate(struct query *q, int code, const char *why)
 
 /* ---- sending the answer ------------------------------------------------- */
 
-static void fill_message_time_row(struct arena *a, const struct mtime_pair *p,
-                           Ips__MtimeRow *row)
+static void fill_message_time_row(struct arena *a,
+                                  const struct message_time_pair *p,
+                                  Ips__MessageTimeRow *row)
 {
-    ips__mtime_row__init(row);
+    ips__message_time_row__init(row);
     row->from = arena_printf(a, "%s", p->from);
     row->to = arena_printf(a, "%s", p->to);
-    row->over = ips_unconst_text(mtime_transport_name(p->over));
+    row->over = ips_unconst_text(message_time_transport_name(p->over));
     row->measured = arena_printf(a, "%s", p->measured);
     row->by = arena_printf(a, "%s", p->by);
     row->doubt = arena_printf(a, "%s", p->doubt);
     row->alpha_ns = p->curve.alpha_ns;
     row->beta_ns = (double)p->curve.beta_q32 / 4294967296.0;
-    Ips__MtimePoint *points = arena_alloc(a, p->count * sizeof(*points));
+    Ips__MessageTimePoint *points = arena_alloc(a, p->count * sizeof(*points));
     row->points = arena_alloc(a, p->count * sizeof(*row->points));
     for (uint32_t i = 0; i < p->count && points && row->points; i++) {
-        ips__mtime_point__init(&points[i]);
+        ips__message_time_point__init(&points[i]);
         points[i].bytes = p->point[i].bytes;
         points[i].ns = p->point[i].ns;
         points[i].low_ns = p->point[i].low_ns;
@@ -50,10 +51,10 @@ static void fill_message_time_row(struct arena *a, const struct mtime_pair *p,
 
 void calibrate_send_answer(struct query *q, bool with_rows, char *text)
 {
-    const struct mtimes *t = &q->m->mtimes;
+    const struct message_times *t = &q->m->message_times;
     struct arena a = {0};
     Ips__CalibrateAnswer out = IPS__CALIBRATE_ANSWER__INIT;
-    Ips__MtimeRow *rows = arena_alloc(&a, t->count * sizeof(*rows) + 1);
+    Ips__MessageTimeRow *rows = arena_alloc(&a, t->count * sizeof(*rows) + 1);
     out.rows = arena_alloc(&a, t->count * sizeof(*out.rows) + 1);
     for (uint32_t i = 0; with_rows && i < t->count && rows && out.rows; i++) {
         fill_message_time_row(&a, t->pair[i], &rows[i]);
@@ -97,50 +98,51 @@ static void answer_table_change(struct query *q, int rc,
         calibrate_send_answer(q, true, NULL);
         return;
     }
-    q->m->mtimes.seen_inode = 0;
+    q->m->message_times.seen_inode = 0;
     query_fail(q, err);
 }
 
 static void import_table(struct query *q)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
-    struct mtimes *t = &q->m->mtimes, fresh = {0};
+    struct message_times *t = &q->m->message_times, fresh = {0};
     struct ips_err err = {0};
-    int rc = ask->replace ? 0 : mtimes_reload_if_changed(t, &err);
+    int rc = ask->replace ? 0 : message_times_reload_if_changed(t, &err);
     /* parse the text once into a scratch table, so that an error leaves the
      * real one unchanged */
     if (rc == 0)
-        rc = mtimes_parse(&fresh, "what is imported", ask->text, &err);
+        rc = message_times_parse(&fresh, "what is imported", ask->text, &err);
     if (rc == 0 && ask->replace)
-        (void)mtimes_remove_rows_of_machine_or_all(t, NULL);
+        (void)message_times_remove_rows_of_machine_or_all(t, NULL);
     if (rc == 0)
-        rc = mtimes_parse(t, "what is imported", ask->text, &err);
+        rc = message_times_parse(t, "what is imported", ask->text, &err);
     if (rc == 0)
-        rc = mtimes_save(t, &err);
-    mtimes_release(&fresh);
+        rc = message_times_save(t, &err);
+    message_times_release(&fresh);
     answer_table_change(q, rc, &err);
 }
 
 static void remove_machine_times(struct query *q)
 {
     const Ips__CalibrateAsk *ask = q->request->calibrate;
-    struct mtimes *t = &q->m->mtimes;
+    struct message_times *t = &q->m->message_times;
     struct ips_err err = {0};
     int rc = 0;
     if (ask->n_machines == 0) {
         /* Removing everything also repairs a damaged file. */
-        (void)mtimes_remove_rows_of_machine_or_all(t, NULL);
+        (void)message_times_remove_rows_of_machine_or_all(t, NULL);
     } else {
-        rc = mtimes_reload_if_changed(t, &err);
+        rc = message_times_reload_if_changed(t, &err);
     }
     for (size_t i = 0; rc == 0 && i < ask->n_machines; i++) {
-        if (mtimes_remove_rows_of_machine_or_all(t, ask->machines[i]) == 0)
+        if (message_times_remove_rows_of_machine_or_all(t, ask->machines[i]) ==
+            0)
             rc = ips_err_set(&err, IPS_E_NOT_FOUND,
                              "machine %.80s: no times are known",
                              ask->machines[i]);
     }
     if (rc == 0)
-        rc = mtimes_save(t, &err);
+        rc = message_times_save(t, &err);
     answer_table_change(q, rc, &err);
 }
 
@@ -148,8 +150,9 @@ static void load_and_answer_with_table(struct query *q, bool as_text)
 {
     struct ips_err err = {0};
     char *text = NULL;
-    int rc = mtimes_reload_if_changed(&q->m->mtimes, &err);
-    if (rc == 0 && as_text && !(text = mtimes_format_text(&q->m->mtimes)))
+    int rc = message_times_reload_if_changed(&q->m->message_times, &err);
+    if (rc == 0 && as_text &&
+        !(text = message_times_format_text(&q->m->message_times)))
         rc = ips_err_set(&err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0)
         query_fail(q, &err);

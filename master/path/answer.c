@@ -91,8 +91,8 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
             continue;
         if (r->wanted) {
             struct shares *scenario = &r->shares;
-            shares_update_stability_by_scenarios(&d->scenarios[SCENARIO_MAIN].shares, &scenario, 1,
-                           &same);
+            shares_update_stability_by_scenarios(
+                &d->scenarios[SCENARIO_MAIN].shares, &scenario, 1, &same);
         }
         Ips__LaneResult *row = arena_alloc(a, sizeof(*row));
         if (!row ||
@@ -111,9 +111,9 @@ static void compare_and_report_scenarios(struct path_data *d, struct arena *a,
 char *path_message_times_text(const struct query *q, struct arena *a,
                               const struct ips_scenario *scenario)
 {
-    const struct ips_mtime *m = &scenario->mtime;
+    const struct ips_message_time *m = &scenario->message_time;
     if (scenario->calibrated)
-        return arena_printf(a, "%s", q->gather.mtimes_text);
+        return arena_printf(a, "%s", q->gather.message_times_text);
     if (scenario->weighting == IPS_WEIGH_WALL && !m->base_ns &&
         !m->per_byte_q32)
         return ips_unconst_text("as measured, 0 where nobody waited");
@@ -124,8 +124,9 @@ char *path_message_times_text(const struct query *q, struct arena *a,
         (double)m->per_byte_q32 / 4294967296.0, m->scale_num, m->scale_den);
 }
 
-static void fill_completeness_certificate(const struct query *q, struct path_data *d,
-                             struct arena *a, struct certificate *c)
+static void fill_completeness_certificate(const struct query *q,
+                                          struct path_data *d, struct arena *a,
+                                          struct certificate *c)
 {
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
@@ -143,8 +144,8 @@ static void fill_completeness_certificate(const struct query *q, struct path_dat
     bool wall =
         d->scenarios[SCENARIO_MAIN].scenario.weighting == IPS_WEIGH_WALL;
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
-    certificate_report_waits_with_unknown_waker(a, c, wall ? d->unended_ns : more, t_max,
-                                     wall);
+    certificate_report_waits_with_unknown_waker(
+        a, c, wall ? d->unended_ns : more, t_max, wall);
     if (*d->pdm_note)
         certificate_add_note(a, c, d->pdm_note);
     if (*d->relay_note)
@@ -248,7 +249,7 @@ static bool must_path_equal_command_time(const struct query *q,
 /* Returns the length of the path if messages take no time, which cannot exceed
  * the elapsed time of the run. IPS_UNMEASURED: not computed. */
 static uint64_t path_length_if_messages_take_no_time(const struct query *q,
-                                         const struct path_data *d)
+                                                     const struct path_data *d)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
     const struct scenario_result *without = &d->scenarios[SCENARIO_FREE];
@@ -342,7 +343,7 @@ static void fill_segment(const struct query *q, struct arena *a,
 /* Returns the pieces to be sent to the client, and sets *count to their number.
  */
 static const struct path_piece *get_pieces_to_send(const struct query *q,
-                                               uint64_t *count)
+                                                   uint64_t *count)
 {
     const struct path_data *d = q->data;
     if (!d->top_segments)

@@ -238,7 +238,7 @@ static void send_arc_profile_request(struct query *q, struct machine_share *p,
         /* In `wall` the window is already on the scale that all clocks are
          * mapped to. */
         if (main->weighting != IPS_WEIGH_WALL)
-            query_get_window_of_machine(q, p, &what.from_ns, &what.to_ns);
+            query_get_machine_window(q, p, &what.from_ns, &what.to_ns);
     }
     request.ask_case = IPS__REQUEST__ASK_PORTIONS;
     request.portions = &what;
@@ -260,7 +260,7 @@ void arc_profile_ask_callers(struct query *q, struct machine_share *p)
 }
 
 void arc_profile_ask_cpu_and_callers(struct query *q, struct machine_share *p,
-                         const struct path_window *window)
+                                     const struct path_window *window)
 {
     struct ips_scenario wall =
         path_data_of(q)->scenarios[SCENARIO_MAIN].scenario;

@@ -55,7 +55,7 @@ void arc_profile_ask_callers(struct query *q, struct machine_share *p);
 /* Like arc_profile_ask_callers, but only for CPU time within `window`, and with
  * the weighting `wall`, whatever that of the main scenario is. */
 void arc_profile_ask_cpu_and_callers(struct query *q, struct machine_share *p,
-                         const struct path_window *window);
+                                     const struct path_window *window);
 int arc_profile_append_reply(struct query *q, struct machine_share *p,
                              struct arc_profile *w, const Ips__Reply *reply,
                              struct ips_err *err) IPS_MUST_USE;

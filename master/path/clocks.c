@@ -107,8 +107,10 @@ static struct ips_clock_span common_span_of_pair(const struct alignment *a,
     const struct ips_clock_point *p = a->pairs[i * a->n + k].p;
     int64_t less = (int64_t)(p->a - p->b);
     return (struct ips_clock_span){
-        ips_max_u64(of_i->first_ns, add_offset_to_clock_time(of_k->first_ns, less)),
-        ips_min_u64(of_i->last_ns, add_offset_to_clock_time(of_k->last_ns, less))};
+        ips_max_u64(of_i->first_ns,
+                    add_offset_to_clock_time(of_k->first_ns, less)),
+        ips_min_u64(of_i->last_ns,
+                    add_offset_to_clock_time(of_k->last_ns, less))};
 }
 
 static int fit_clocks_of_all_pairs(struct alignment *a, struct ips_err *err)
@@ -237,7 +239,8 @@ void clocks_align(struct query *q, uint32_t root,
                   void (*after)(struct query *q))
 {
     struct path_data *d = path_data_of(q);
-    struct ips_scenario cpu = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    struct ips_scenario cpu = {
+        .message_time = {.scale_num = 1, .scale_den = 1}};
     d->origin_machine = root;
     d->after_clocks = after;
     engine_fetch_joins(q, &cpu, true, submit_clock_alignment);

@@ -13,7 +13,7 @@
 #define COUNTED_TOGETHER ((uint64_t)1 << 14)
 
 enum scenario_id engine_find_next_wanted_scenario(const struct path_data *d,
-                                      enum scenario_id at)
+                                                  enum scenario_id at)
 {
     for (int i = (int)at + 1; i < SCENARIOS; i++) {
         if (d->scenarios[i].wanted)
@@ -324,9 +324,10 @@ bool engine_merge_graphs(struct query *q)
     } else {
         for (uint32_t i = 0; i < n; i++) {
             const struct machine_share *p = q->gather.active[i];
-            parts[i] = (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
-                                                  .peer = p->peer,
-                                                  .end_count = p->peer_count};
+            parts[i] =
+                (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
+                                           .peer = p->peer,
+                                           .end_count = p->peer_count};
         }
         rc = ips_graph_merge(parts, n, &d->scenarios[d->now].scenario,
                              &d->merged, d->node_base, &d->unmatched, &d->err);
@@ -437,8 +438,9 @@ bool engine_append_or_merge_piece(struct path_data *d, struct path_thread came,
 bool engine_finish_scenario(struct path_data *d)
 {
     struct scenario_result *r = &d->scenarios[d->now];
-    if (r->with_shares && (!add_pieces_to_shares(d, 0) ||
-                           shares_rank_and_check_sum(&r->shares, r->t_max, &d->err) < 0))
+    if (r->with_shares &&
+        (!add_pieces_to_shares(d, 0) ||
+         shares_rank_and_check_sum(&r->shares, r->t_max, &d->err) < 0))
         return false;
     if (d->now == SCENARIO_MAIN) {
         d->pieces = d->work;

@@ -225,7 +225,7 @@ void engine_mark_or_count_traffic(struct query *q, bool mark);
 /* Returns the next wanted scenario after `at`, or SCENARIOS if there is none.
  */
 enum scenario_id engine_find_next_wanted_scenario(const struct path_data *d,
-                                      enum scenario_id at);
+                                                  enum scenario_id at);
 
 /* Sends ReduceAsk to all machines: fetches their joins in `scenario` or, with
  * `moments`, the times of their remote sends and receives. Then calls

@@ -117,7 +117,8 @@ static void compute_all_scenarios(struct query *q)
         if (engine_data_of_machine(p)->g.node_count != p->sync->nodes) {
             ips_err_set(&d->err, IPS_E_PROTOCOL,
                         "promised %" PRIu64 " nodes and sent %u",
-                        p->sync->nodes, engine_data_of_machine(p)->g.node_count);
+                        p->sync->nodes,
+                        engine_data_of_machine(p)->g.node_count);
             d->blame = p;
             return;
         }

@@ -127,7 +127,8 @@ static void start_walk_from_latest_end(struct query *q)
     struct scenario_result *scenario = &d->scenarios[d->now];
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_machine *e = engine_data_of_machine(q->gather.active[i]);
+        const struct engine_machine *e =
+            engine_data_of_machine(q->gather.active[i]);
         if (e->cm_end &&
             (best == UINT32_MAX || e->finished_t_max > scenario->t_max))
             best = i;
@@ -145,7 +146,8 @@ static void start_walk_from_latest_end(struct query *q)
     if (scenario->with_shares)
         cm_walk_begin(
             q, best,
-            (uint32_t)(engine_data_of_machine(q->gather.active[best])->cm_end - 1));
+            (uint32_t)(engine_data_of_machine(q->gather.active[best])->cm_end -
+                       1));
     else
         cm_submit_shares_of_walked_scenario(q);
 }
@@ -214,7 +216,7 @@ static void add_counts_and_end_if_final(struct query *q, const Ips__CmAnswer *a)
     if (r->asked)
         r->asked--;
     switch (ips_cm_tally_add_report_and_get_state(&r->tally, a->sent, a->taken,
-                                          a->unfinished)) {
+                                                  a->unfinished)) {
     case IPS_CM_OVER:
         declare_scenario_over(q);
         break;
@@ -231,7 +233,8 @@ static bool all_values_are_final(const struct query *q)
 {
     uint64_t sent = 0, taken = 0, unfinished = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
-        const struct engine_machine *e = engine_data_of_machine(q->gather.active[i]);
+        const struct engine_machine *e =
+            engine_data_of_machine(q->gather.active[i]);
         if (!e->cm_reported)
             return false;
         sent += e->cm_sent;

@@ -221,7 +221,8 @@ static bool push_and_check_visit_pieces(struct query *q,
 {
     struct path_data *d = path_data_of(q);
     struct machine_share *p = q->gather.active[visit->machine];
-    const struct engine_reported_pieces *told = &engine_data_of_machine(p)->reported;
+    const struct engine_reported_pieces *told =
+        &engine_data_of_machine(p)->reported;
     uint64_t base = engine_data_of_machine(p)->base, sum = 0;
     uint64_t end =
         visit->in == IPS_NO_NODE ? IPS_UNMEASURED : pair->from + base;
@@ -429,7 +430,8 @@ static void check_t_max_and_request_pieces(struct query *q)
     uint64_t greatest = 0;
     for (uint32_t i = 0; i < q->gather.count; i++)
         greatest = ips_max_u64(
-            greatest, engine_data_of_machine(q->gather.active[i])->finished_t_max);
+            greatest,
+            engine_data_of_machine(q->gather.active[i])->finished_t_max);
     if (greatest != d->scenarios[d->now].t_max) {
         ips_err_set(&d->err, IPS_E_CORRUPT,
                     "the slaves' longest path has %" PRIu64
@@ -538,7 +540,8 @@ static void solve_scenario_joins(struct query *q)
 static void submit_solving_joins_to_worker(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, solve_scenario_joins, send_solved_values_or_assemble_scenario, &err) < 0)
+    if (query_submit_work(q, solve_scenario_joins,
+                          send_solved_values_or_assemble_scenario, &err) < 0)
         query_fail(q, &err);
 }
 

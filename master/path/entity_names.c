@@ -214,8 +214,9 @@ int entities_select_features(const struct entities *t,
 /* ---- names to suggest after a typo -------------------------------------- */
 
 static void consider_process_name_candidates(const struct machine_entities *p,
-                                        const char *process, const char *word,
-                                        struct ips_nearest *near)
+                                             const char *process,
+                                             const char *word,
+                                             struct ips_nearest *near)
 {
     char name[NAME_BYTES];
     if (strchr(word, '/')) {
@@ -235,8 +236,8 @@ void entities_offer_process_names(const struct entities *t, const char *word,
 {
     for (uint32_t i = 0; i < t->machine_count; i++) {
         for (uint32_t k = 0; k < t->machine[i].process_count; k++)
-            consider_process_name_candidates(&t->machine[i],
-                                        t->machine[i].process[k], word, near);
+            consider_process_name_candidates(
+                &t->machine[i], t->machine[i].process[k], word, near);
     }
 }
 

@@ -249,8 +249,9 @@ struct step_sequence {
     uint32_t n;
 };
 
-static void append_or_extend_step(struct step_sequence *l, struct profile_step_key what,
-                     uint64_t ns, uint64_t gap)
+static void append_or_extend_step(struct step_sequence *l,
+                                  struct profile_step_key what, uint64_t ns,
+                                  uint64_t gap)
 {
     struct ips_step *last = l->n ? &l->step[l->n - 1] : NULL;
     if (last && memcmp(&l->named[l->n - 1].what, &what, sizeof(what)) == 0) {
@@ -282,9 +283,9 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
         for (; *k < f->step_count && f->piece[f->steps[*k].piece] <= i; ++*k) {
             const struct profile_step *s = &f->steps[*k];
             append_or_extend_step(l,
-                     (struct profile_step_key){x->at.machine, x->at.process,
-                                               s->code},
-                     s->ns, gap);
+                                  (struct profile_step_key){
+                                      x->at.machine, x->at.process, s->code},
+                                  s->ns, gap);
             gap = 0;
         }
     }
@@ -304,8 +305,8 @@ static void add_thread_steps(const struct query *q, struct step_sequence *l)
                 append_or_extend_step(
                     l, (struct profile_step_key){UINT32_MAX, l->n, UINT32_MAX},
                     0, 0);
-            append_or_extend_step(l, (struct profile_step_key){i, t->process, s->code},
-                     s->ns, 0);
+            append_or_extend_step(
+                l, (struct profile_step_key){i, t->process, s->code}, s->ns, 0);
         }
     }
 }

@@ -150,7 +150,7 @@ static Ips__Sequence *fill_sequence(const struct query *q, struct arena *a,
         const struct profile_columns *f = &pp->face[side][w->machine];
         char object[OBJECT_BYTES];
         machine_share_write_process_object_name(q->gather.active[w->machine],
-                                        w->process, object);
+                                                w->process, object);
         out->objects[i] = arena_printf(a, "%s", object);
         out->procedures[i] = w->code ? f->codes[w->code - 1]->procedure
                                      : ips_unconst_text("[unsampled]");

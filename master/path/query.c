@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/types.h"
-#include "master/base/mtimes_wire.h"
+#include "master/base/message_times_wire.h"
 #include "master/path/engine.h"
 #include "master/path/engine_auto.h"
 #include "master/path/query_profile.h"
@@ -18,7 +18,7 @@
 #include "master/query/certificate.h"
 #include "master/query/gather.h"
 #include "master/query/machine_share.h"
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 
 #define SCALE_MAX 1000000u
 
@@ -28,7 +28,7 @@ int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
                           struct ips_err *err)
 {
     memset(out, 0, sizeof(*out));
-    out->mtime.scale_num = out->mtime.scale_den = 1;
+    out->message_time.scale_num = out->message_time.scale_den = 1;
     if (!in)
         return 0;
     if (in->external > IPS_EXTERNAL_OFF)
@@ -38,11 +38,11 @@ int path_convert_scenario(const Ips__Lane *in, struct ips_scenario *out,
         return ips_err_set(err, IPS_E_USAGE,
                            "message times scaled by %u/%u: at most %u",
                            in->scale_num, in->scale_den, SCALE_MAX);
-    out->mtime.base_ns = in->mtime_base_ns;
-    out->mtime.per_byte_q32 = in->mtime_per_byte_q32;
+    out->message_time.base_ns = in->message_time_base_ns;
+    out->message_time.per_byte_q32 = in->message_time_per_byte_q32;
     if (in->scale_den) {
-        out->mtime.scale_num = in->scale_num;
-        out->mtime.scale_den = in->scale_den;
+        out->message_time.scale_num = in->scale_num;
+        out->message_time.scale_den = in->scale_den;
     }
     out->external = (enum ips_external)in->external;
     out->calibrated = in->calibrated;
@@ -82,11 +82,12 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
                                 const char *name, uint32_t num, uint32_t den)
 {
     struct scenario_result *r = &d->scenarios[id];
-    const struct ips_mtime *m = &d->scenarios[SCENARIO_MAIN].scenario.mtime;
+    const struct ips_message_time *m =
+        &d->scenarios[SCENARIO_MAIN].scenario.message_time;
     r->name = name;
     r->scenario = d->scenarios[SCENARIO_MAIN].scenario;
-    r->scenario.mtime.scale_num *= num;
-    r->scenario.mtime.scale_den *= den;
+    r->scenario.message_time.scale_num *= num;
+    r->scenario.message_time.scale_den *= den;
     /* If messages take no time in the main scenario, a multiple of that time
      * gives the same path: do not compute it again. */
     r->wanted = (m->base_ns || m->per_byte_q32 ||
@@ -98,7 +99,7 @@ static void add_scaled_scenario(struct path_data *d, enum scenario_id id,
 static void plan_scenarios(struct query *q)
 {
     struct path_data *d = path_data_of(q);
-    mtimes_plan_replace_formula_if_measured(
+    message_times_plan_replace_formula_if_measured(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
     uint64_t external = 0, resources = 0, probe = 0, unended = 0;
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -149,10 +150,11 @@ static uint64_t slowest_link_rate(const struct query *q)
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < g->count; i++) {
         for (uint32_t k = 0; k < g->count; k++) {
-            uint64_t rate = i == k ? 0
-                                   : mtime_wire_bytes_per_us(mtimes_find_pair(
-                                         &q->m->mtimes, g->active[i]->machine,
-                                         g->active[k]->machine, MTIME_TCP));
+            uint64_t rate =
+                i == k ? 0
+                       : message_time_wire_bytes_per_us(message_times_find_pair(
+                             &q->m->message_times, g->active[i]->machine,
+                             g->active[k]->machine, MTIME_TCP));
             least = rate ? ips_min_u64(least, rate) : least;
         }
     }

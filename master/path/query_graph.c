@@ -115,7 +115,7 @@ static bool make_machine_windows(struct query *q)
     for (uint32_t i = 0; d->window && i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
         uint64_t from = ask->from_ns, to = ask->to_ns;
-        query_get_window_of_machine(q, p, &from, &to);
+        query_get_machine_window(q, p, &from, &to);
         d->window[i].from_ns = from ? ips_add_sat(p->sync->first_ns, from) : 0;
         d->window[i].to_ns =
             to ? ips_add_sat(p->sync->first_ns, to) : UINT64_MAX;
@@ -154,9 +154,11 @@ static const char *describe_arc_cut_by_window(enum window_side begin,
 /* Sets *arc and *cross to the part of the node's chain arc and cross arc that
  * the window cuts off (describe_arc_cut_by_window), or to "" for an arc that
  * does not exist. Returns whether the node is to be sent. */
-static bool check_node_in_window_and_get_arc_cuts(const struct query *q, uint32_t i,
-                              const struct ips_chain *c, const char **arc,
-                              const char **cross)
+static bool check_node_in_window_and_get_arc_cuts(const struct query *q,
+                                                  uint32_t i,
+                                                  const struct ips_chain *c,
+                                                  const char **arc,
+                                                  const char **cross)
 {
     const struct graph_data *d = graph_data_of((struct query *)(uintptr_t)q);
     const struct ips_graph *g = &d->path.merged;
@@ -265,7 +267,7 @@ static void fill_node(struct query *q, uint32_t i, const struct ips_chain *c,
 
 /* Fills `rows` with the next nodes to be sent, at most `count`. */
 static uint32_t fill_rows_with_next_nodes(struct query *q, uint32_t count,
-                                Ips__GraphNode *rows)
+                                          Ips__GraphNode *rows)
 {
     struct path_data *d = path_data_of(q);
     struct graph_data *gd = graph_data_of(q);
@@ -417,7 +419,8 @@ static void graph_start(struct query *q)
         query_fail(q, &err);
         return;
     }
-    gather_start(q, GATHER_TABLE | GATHER_PEERS, set_origin_clock_and_fetch_subgraphs);
+    gather_start(q, GATHER_TABLE | GATHER_PEERS,
+                 set_origin_clock_and_fetch_subgraphs);
 }
 
 static void graph_release(struct query *q)

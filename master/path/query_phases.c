@@ -63,7 +63,8 @@ static void fail_phases(struct query *q, int code, const char *what)
     query_fail(q, &err);
 }
 
-static const uint64_t *bin_values_of_series(const struct phases_data *d, enum series s)
+static const uint64_t *bin_values_of_series(const struct phases_data *d,
+                                            enum series s)
 {
     return d->v + (size_t)s * d->bins;
 }
@@ -412,7 +413,7 @@ static void fill_phase_row(struct query *q, struct arena *a, uint32_t phase,
     if (t) {
         char object[OBJECT_BYTES];
         machine_share_write_process_object_name(q->gather.active[t->machine],
-                                        t->process, object);
+                                                t->process, object);
         r->process = arena_printf(a, "%s", object);
         r->process_ns = t->ns;
     }

@@ -217,7 +217,7 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
         ask.to_ns = d->window.to_ns;
         /* In `wall` the window is already given on the common time scale. */
         if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_WALL)
-            query_get_window_of_machine(q, p, &ask.from_ns, &ask.to_ns);
+            query_get_machine_window(q, p, &ask.from_ns, &ask.to_ns);
         f->asked += n;
         ask.more = !ask.whole && f->asked < f->count;
         request.ask_case = IPS__REQUEST__ASK_PROFILE;

@@ -69,9 +69,9 @@ static int add_to_share_row(struct shares *s, enum share_list list,
     return 0;
 }
 
-/* Adds computing only to its thread; shares_rank_and_check_sum() sums the threads by
- * process and machine. Lifetime, capacity, signal and resource arcs do not
- * count as messages; they have no weight. */
+/* Adds computing only to its thread; shares_rank_and_check_sum() sums the
+ * threads by process and machine. Lifetime, capacity, signal and resource arcs
+ * do not count as messages; they have no weight. */
 int shares_add_pieces(struct shares *s, const struct path_piece *p,
                       struct path_thread before, uint64_t count,
                       struct ips_err *err)
@@ -155,7 +155,8 @@ void shares_release(struct shares *s)
     memset(s, 0, sizeof(*s));
 }
 
-int shares_rank_and_check_sum(struct shares *s, uint64_t t_max, struct ips_err *err)
+int shares_rank_and_check_sum(struct shares *s, uint64_t t_max,
+                              struct ips_err *err)
 {
     int rc = sum_threads_by_process_and_machine(s, err);
     for (int i = 0; i < SHARE_LISTS && rc == 0; i++)
@@ -213,8 +214,10 @@ static void update_list_stability_by_scenario(struct shares *main,
     free(by_key);
 }
 
-void shares_update_stability_by_scenarios(struct shares *main, struct shares *const *scenarios,
-                    size_t scenario_count, bool *same_order)
+void shares_update_stability_by_scenarios(struct shares *main,
+                                          struct shares *const *scenarios,
+                                          size_t scenario_count,
+                                          bool *same_order)
 {
     for (size_t i = 0; i < scenario_count; i++) {
         same_order[i] = true;

@@ -62,8 +62,8 @@ struct share_row {
     uint64_t a, b;
     uint64_t ns, count;
     uint32_t rank;
-    /* shares_rank_and_check_sum() initialises the members below; shares_update_stability_by_scenarios() updates
-     * them. */
+    /* shares_rank_and_check_sum() initialises the members below;
+     * shares_update_stability_by_scenarios() updates them. */
     bool stable;
     uint64_t ns_low, ns_high;
 };
@@ -93,13 +93,15 @@ int shares_add_next_piece(struct shares *s, const struct path_piece *p,
 /* To be called after the last piece: makes the lists; on failure releases them.
  * IPS_E_CORRUPT: the sums are not t_max, which is a bug in IPS. */
 int shares_rank_and_check_sum(struct shares *s, uint64_t t_max,
-                  struct ips_err *err) IPS_MUST_USE;
+                              struct ips_err *err) IPS_MUST_USE;
 void shares_release(struct shares *s);
 
 /* Computes the ranges and the stability of `main` over the scenarios (`main`
  * need not be one of them). same_order[i]: every list has the same order in
  * scenario i as in `main`. */
-void shares_update_stability_by_scenarios(struct shares *main, struct shares *const *scenarios,
-                    size_t scenario_count, bool *same_order);
+void shares_update_stability_by_scenarios(struct shares *main,
+                                          struct shares *const *scenarios,
+                                          size_t scenario_count,
+                                          bool *same_order);
 
 #endif

@@ -131,10 +131,10 @@ void weighting_write_scenario(const struct query *q,
     const struct path_data *d = path_data_of((struct query *)(uintptr_t)q);
     const struct ips_clock_map *clock = &engine_data_of_machine(p)->clock;
     ips__lane__init(to);
-    to->mtime_base_ns = scenario->mtime.base_ns;
-    to->mtime_per_byte_q32 = scenario->mtime.per_byte_q32;
-    to->scale_num = scenario->mtime.scale_num;
-    to->scale_den = scenario->mtime.scale_den;
+    to->message_time_base_ns = scenario->message_time.base_ns;
+    to->message_time_per_byte_q32 = scenario->message_time.per_byte_q32;
+    to->scale_num = scenario->message_time.scale_num;
+    to->scale_den = scenario->message_time.scale_den;
     to->external = (uint32_t)scenario->external;
     to->calibrated = scenario->calibrated;
     to->any_off = scenario->order_dependent_off;
@@ -186,7 +186,8 @@ const struct machine_share *weighting_set_origin_clock(struct query *q)
     return p;
 }
 
-void weighting_align_clocks_if_needed(struct query *q, void (*after)(struct query *q))
+void weighting_align_clocks_if_needed(struct query *q,
+                                      void (*after)(struct query *q))
 {
     struct path_data *d = path_data_of(q);
     const struct machine_share *origin = NULL;
@@ -227,7 +228,7 @@ static int add_cpu_split_of_reply(struct query *q, struct machine_share *p,
 }
 
 static bool is_piece_computing_on_machine(const struct path_piece *piece,
-                                    const struct machine_share *p)
+                                          const struct machine_share *p)
 {
     return piece->kind == IPS_SEG_COMPUTE && piece->at.machine == p->number &&
            piece->from != IPS_NO_NODE;
@@ -323,8 +324,8 @@ int weighting_merge_views(struct query *q, enum ips_weighting w)
         const struct machine_share *p = q->gather.active[i];
         struct ips_scenario scenario = d->scenarios[SCENARIO_MAIN].scenario;
         scenario.clock = engine_data_of_machine(p)->clock;
-        rc = ips_graph_make_view(&engine_data_of_machine(p)->g, &scenario, &view[i],
-                                 &d->err);
+        rc = ips_graph_make_view(&engine_data_of_machine(p)->g, &scenario,
+                                 &view[i], &d->err);
         /* A view in `wall` has no run delays. Set them, because without them
          * the merged graph would have no node times. */
         if (scenario.weighting == IPS_WEIGH_WALL)

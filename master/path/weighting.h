@@ -25,7 +25,8 @@ int weighting_set_goal(struct query *q, const char *object,
 const struct machine_share *weighting_set_origin_clock(struct query *q);
 /* Sets the clock of every machine if the weighting needs the clocks, then calls
  * `after`. With several machines this takes a round of questions. */
-void weighting_align_clocks_if_needed(struct query *q, void (*after)(struct query *q));
+void weighting_align_clocks_if_needed(struct query *q,
+                                      void (*after)(struct query *q));
 /* Returns the certificate's text about the alignment of clocks; NULL: no clocks
  * were aligned. */
 const char *weighting_clock_text(const struct path_data *d);
@@ -64,6 +65,7 @@ void weighting_set_window(struct query *q, uint64_t from_ns, uint64_t to_ns);
 /* Converts a window relative to the first event of the run's first machine to
  * one relative to the run's origin, which `wall` needs. To be called when the
  * clocks are known. */
-void weighting_shift_window_to_run_start(struct query *q, struct path_window *w);
+void weighting_shift_window_to_run_start(struct query *q,
+                                         struct path_window *w);
 
 #endif

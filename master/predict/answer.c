@@ -229,8 +229,8 @@ static void add_all_assumptions(const struct filling *f)
     struct predict_query *d = f->d;
     struct predict_assumptions *said = &d->said;
     const struct ips_scenario *scenario = &d->run.scenario_then;
-    if (!scenario->mtime.base_ns && !scenario->mtime.per_byte_q32 &&
-        !d->setup.mtime)
+    if (!scenario->message_time.base_ns &&
+        !scenario->message_time.per_byte_q32 && !d->setup.message_time)
         predict_add_assumption(
             said, "messages take no time except the CPU time of their ends: "
                   "they are neither calibrated nor given (--mtime)");
@@ -324,8 +324,10 @@ void predict_send_answer(struct query *q)
     predict_fill_answer_with_order_dependence(q, &a, &c, &answer);
     if (q->request->predict->search)
         predict_fill_answer_with_search(q, &a, &answer);
-    self_check_predicted_not_below_bound(&a, &c, d->own.last_ns, d->own.least_ns);
-    self_check_predicted_not_below_bound(&a, &c, d->then.last_ns, d->then.least_ns);
+    self_check_predicted_not_below_bound(&a, &c, d->own.last_ns,
+                                         d->own.least_ns);
+    self_check_predicted_not_below_bound(&a, &c, d->then.last_ns,
+                                         d->then.least_ns);
     self_check_search(&a, &c, &answer);
     add_all_assumptions(&f);
     answer.certificate = &c.msg;

@@ -23,12 +23,11 @@
 
 /* Returns the measured CPU cost of messages between two machines, or NULL.
  * Between machines they use TCP; within one machine, the transport `inside`. */
-static const struct ips_curve *message_cpu_curve(const struct mtimes *t,
-                                                 const char *from,
-                                                 const char *to,
-                                                 enum mtime_transport inside)
+static const struct ips_curve *
+message_cpu_curve(const struct message_times *t, const char *from,
+                  const char *to, enum message_time_transport inside)
 {
-    const struct mtime_pair *p = mtimes_find_pair_or_substitute(
+    const struct message_time_pair *p = message_times_find_pair_or_substitute(
         t, from, to, strcmp(from, to) == 0 ? inside : MTIME_TCP);
     return p && p->cpu.count ? &p->cpu : NULL;
 }

@@ -112,17 +112,18 @@ static int compute_transfer_ns(struct delayed_messages *h, uint32_t i,
 }
 
 static uint64_t expected_message_ns(const struct predict_run *run,
-                                    const struct mtimes *times, uint32_t from,
-                                    uint32_t to, uint64_t bytes)
+                                    const struct message_times *times,
+                                    uint32_t from, uint32_t to, uint64_t bytes)
 {
-    const struct mtime_pair *p = mtimes_find_pair_or_substitute(
+    const struct message_time_pair *p = message_times_find_pair_or_substitute(
         times, run->own[from].name, run->own[to].name, MTIME_TCP);
     return p ? ips_curve_compute_message_ns(&p->curve, bytes)
-             : ips_mtime_compute_message_ns(&run->scenario.mtime, bytes);
+             : ips_message_time_compute_message_ns(&run->scenario.message_time,
+                                                   bytes);
 }
 
 static int add_delays_of_held_messages(struct delayed_messages *h,
-                                       const struct mtimes *times,
+                                       const struct message_times *times,
                                        struct predict_run *run, uint64_t *idle,
                                        struct ips_err *err)
 {

@@ -29,15 +29,15 @@ static int allocate_message_times_of_pairs(const struct predict_run *run,
                                            struct ips_err *err)
 {
     size_t pairs = (size_t)s->machine_count * s->machine_count;
-    if (s->mtime)
+    if (s->message_time)
         return 0;
-    s->mtime = calloc(pairs + 1, sizeof(*s->mtime));
+    s->message_time = calloc(pairs + 1, sizeof(*s->message_time));
     s->curve = calloc(pairs + 1, sizeof(*s->curve));
-    if (!s->mtime || !s->curve)
+    if (!s->message_time || !s->curve)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%zu pairs of machines",
                            pairs);
     for (size_t p = 0; p < pairs; p++)
-        s->mtime[p] = run->scenario_then.mtime;
+        s->message_time[p] = run->scenario_then.message_time;
     return 0;
 }
 
@@ -66,7 +66,7 @@ static int allocate_media(struct predict_setup *s, size_t nets,
  */
 struct unmeasured {
     /* the pair whose times are used; NULL: messages take no time */
-    const struct mtime_pair *as;
+    const struct message_time_pair *as;
     char pairs[240]; /* text "a>b, c>d": as many pairs as fit */
     uint32_t left;   /* number of pairs that did not fit */
 };
@@ -77,10 +77,10 @@ struct unmeasured_groups {
 
 static void record_pair_if_unmeasured(struct unmeasured_groups *s,
                                       const char *from, const char *to,
-                                      const struct mtime_pair *as)
+                                      const struct message_time_pair *as)
 {
     uint32_t k = 0;
-    if (as && mtime_pair_has_ends(as, from, to))
+    if (as && message_time_pair_has_ends(as, from, to))
         return;
     while (k < s->count && s->kind[k].as != as)
         k++;
@@ -153,10 +153,11 @@ int predict_set_measured_message_times(const struct predict_run *run,
             const char *from = out->machine[f].name, *to = out->machine[t].name;
             /* Most channels within a machine are pipes, so use the times over
              * Unix sockets rather than those over TCP. */
-            const struct mtime_pair *pair = mtimes_find_pair_or_substitute(
-                run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
+            const struct message_time_pair *pair =
+                message_times_find_pair_or_substitute(
+                    run->times, from, to, f == t ? MTIME_UNIX : MTIME_TCP);
             size_t at = (size_t)f * n + t;
-            out->mtime[at] = (struct ips_mtime){0, 0, 1, 1};
+            out->message_time[at] = (struct ips_message_time){0, 0, 1, 1};
             out->curve[at] = pair ? &pair->curve : NULL;
             if (from_used && machine_has_or_receives_threads(run, out, t))
                 record_pair_if_unmeasured(&saying, from, to, pair);
@@ -181,9 +182,9 @@ static uint32_t find_or_add_medium(struct predict_setup *s, const char *name)
 static void set_network_of_pair(struct predict_setup *s, size_t pair,
                                 const Ips__PredictNet *n)
 {
-    struct ips_mtime *m = &s->mtime[pair];
+    struct ips_message_time *m = &s->message_time[pair];
     if (n->given) {
-        *m = (struct ips_mtime){n->base_ns, n->per_byte_q32, 1, 1};
+        *m = (struct ips_message_time){n->base_ns, n->per_byte_q32, 1, 1};
         s->curve[pair] = NULL;
     }
     if (n->scale_den) {
@@ -235,17 +236,18 @@ static bool set_wire_time_of_pair_if_measured(const struct predict_run *run,
     size_t p = (size_t)f * s->machine_count + t;
     if (s->medium[p] == IPS_REPLAY_NO_MEDIUM || !s->curve[p])
         return false;
-    const struct mtime_pair *pair = mtimes_find_pair_or_substitute(
-        run->times, s->machine[f].name, s->machine[t].name,
-        f == t ? MTIME_UNIX : MTIME_TCP);
-    if (!pair || !mtime_wire_compute(pair, &s->wire_made[p]))
+    const struct message_time_pair *pair =
+        message_times_find_pair_or_substitute(run->times, s->machine[f].name,
+                                              s->machine[t].name,
+                                              f == t ? MTIME_UNIX : MTIME_TCP);
+    if (!pair || !message_time_wire_compute(pair, &s->wire_made[p]))
         return false;
     s->wire[p] = &s->wire_made[p].curve;
     return true;
 }
 
 static void add_medium_assumption(const struct predict_setup *s, uint32_t m,
-                                  const struct mtime_wire *w,
+                                  const struct message_time_wire *w,
                                   struct predict_assumptions *said)
 {
     if (!said)
@@ -266,7 +268,7 @@ static void set_medium_wire_times(const struct predict_run *run,
                                   struct predict_assumptions *said)
 {
     for (uint32_t m = 0; m < s->medium_count; m++) {
-        const struct mtime_wire *one = NULL;
+        const struct message_time_wire *one = NULL;
         for (uint32_t f = 0; f < s->machine_count; f++) {
             for (uint32_t t = 0; t < s->machine_count; t++) {
                 size_t p = (size_t)f * s->machine_count + t;

@@ -191,9 +191,9 @@ static int replay_with_core_for_each_thread(const struct predict_run *run,
     return rc;
 }
 
-static int make_replay_machines_and_allocate_use(const struct predict_setup *setup,
-                             struct ips_replay_machine **machine,
-                             struct predict_answer *out, struct ips_err *err)
+static int make_replay_machines_and_allocate_use(
+    const struct predict_setup *setup, struct ips_replay_machine **machine,
+    struct predict_answer *out, struct ips_err *err)
 {
     *machine = calloc(setup->machine_count, sizeof(**machine));
     out->use = calloc(setup->machine_count, sizeof(*out->use));
@@ -263,7 +263,7 @@ int predict_replay(const struct predict_run *run,
     struct ips_replay_ask ask = {.machine_count = setup->machine_count,
                                  .machine = machine,
                                  .map = setup->map,
-                                 .mtime = setup->mtime,
+                                 .message_time = setup->message_time,
                                  .curve = setup->curve,
                                  .move_count = setup->move_count,
                                  .move = setup->move,

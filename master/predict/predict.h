@@ -24,7 +24,7 @@
 #include "analysis/replay/graph.h"
 #include "analysis/replay/replay.h"
 #include "master/base/arena.h"
-#include "master/base/mtimes_wire.h"
+#include "master/base/message_times_wire.h"
 #include "master/path/entities.h"
 #include "proto/message.h"
 
@@ -93,7 +93,7 @@ struct predict_run {
     const struct predict_run *recorded;
     const uint32_t *recorded_of, *recorded_to;
     /* measured message times; NULL: use the scenario's; borrowed */
-    const struct mtimes *times;
+    const struct message_times *times;
     uint64_t held_back_ns; /* delay of messages that TCP held back
                               (delayed_messages.c) */
     uint64_t held_back_count;
@@ -177,9 +177,9 @@ struct predict_setup {
     uint32_t *map; /* [chain_count] machine of each chain */
     bool *placed;  /* [chain_count] whether --map places the chain */
     /* [machine_count^2] message times; NULL: use the scenario's */
-    struct ips_mtime *mtime;
+    struct ips_message_time *message_time;
     /* [machine_count^2] measured message times; an entry that is not NULL
-     * replaces that of `mtime`; borrowed from run->times */
+     * replaces that of `message_time`; borrowed from run->times */
     const struct ips_curve **curve;
     /* moves of threads to other machines, at the nodes in run->cut */
     struct ips_replay_move *move;
@@ -190,8 +190,8 @@ struct predict_setup {
     uint32_t medium_count;
     const char **medium_name; /* [medium_count] names of the media; borrowed */
     /* How long messages occupy the medium, for pairs whose round trips show it
-     * (mtimes_wire.h): [machine_count^2]; NULL if `medium` is NULL. */
-    struct mtime_wire *wire_made;
+     * (message_times_wire.h): [machine_count^2]; NULL if `medium` is NULL. */
+    struct message_time_wire *wire_made;
     const struct ips_curve **wire;
     uint64_t *burst_ns; /* [medium_count] link time that a message saves after a
                            pause: the least of the medium's pairs */

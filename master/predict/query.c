@@ -17,7 +17,7 @@ static int compute_path_length_with_free_messages(struct whatif_solving *s,
 {
     struct ips_scenario scenario = s->scenario;
     struct ips_est e = {0};
-    scenario.mtime = (struct ips_mtime){.scale_den = 1};
+    scenario.message_time = (struct ips_message_time){.scale_den = 1};
     int rc = ips_longest_path_compute_ests(s->g, &scenario, NULL, &e, s->err);
     d->t_max_free_ns = e.t_max;
     ips_est_release(&e);
@@ -35,8 +35,8 @@ static bool wants_recorded_loads(const Ips__PredictAsk *ask)
 /* Replays the run on its own machines: without other programs, and with the
  * load that explains its delays. */
 static int replay_own_machines_and_fit_loads_if_cheap(struct query *q,
-                                                struct predict_setup *own,
-                                                struct ips_err *err)
+                                                      struct predict_setup *own,
+                                                      struct ips_err *err)
 {
     struct predict_query *d = predict_query_of(q);
     struct predict_answer loaded;
@@ -107,16 +107,16 @@ static int copy_scenario_and_measured_times(struct query *q,
                                             struct predict_query *d,
                                             struct ips_err *err)
 {
-    struct mtimes *all = &q->m->mtimes;
+    struct message_times *all = &q->m->message_times;
     const Ips__Lane *scenario = q->request->predict->lane;
     if (scenario)
         d->scenario = *scenario;
     d->scenario.calibrated = false;
     if (!scenario || !scenario->calibrated)
         return 0;
-    int rc = mtimes_reload_if_changed(all, err);
+    int rc = message_times_reload_if_changed(all, err);
     for (uint32_t i = 0; i < all->count && rc == 0; i++)
-        rc = mtimes_insert_or_replace_pair(&d->times, all->pair[i], err);
+        rc = message_times_insert_or_replace_pair(&d->times, all->pair[i], err);
     return rc;
 }
 
@@ -162,7 +162,7 @@ static void release_predict(struct query *q)
         ips_order_dependence_release(&d->order);
         predict_search_release(&d->search_result);
         waits_release(&d->waits);
-        mtimes_release(&d->times);
+        message_times_release(&d->times);
         arena_release(&d->a);
     }
     whatif_release(q);

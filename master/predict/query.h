@@ -30,8 +30,8 @@ struct predict_query {
     Ips__Lane scenario;
     /* the waits as fetched; waits_place_on_graph() was not called */
     struct waits waits;
-    struct mtimes times; /* copies of the measured times that are used */
-    struct arena a;      /* owns the texts of `said` */
+    struct message_times times; /* copies of the measured times that are used */
+    struct arena a;             /* owns the texts of `said` */
     struct predict_assumptions said;
     struct predict_run run;
     struct predict_setup setup;

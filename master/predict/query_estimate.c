@@ -22,7 +22,7 @@
 #include "master/path/weighting.h"
 #include "master/query/certificate.h"
 #include "master/query/gather.h"
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 
 #define MILLION 1000000u
 /* memory per node, including values and the slaves' graphs */
@@ -240,10 +240,10 @@ static int set_zero_byte_times_for_shared_medium(struct query *q,
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     for (uint32_t f = 0; f < g->count; f++) {
         for (uint32_t t = 0; t < g->count; t++) {
-            const struct mtime_pair *p =
+            const struct message_time_pair *p =
                 f == t ? NULL
-                       : mtimes_find_pair_or_substitute(
-                             &q->m->mtimes, g->active[f]->machine,
+                       : message_times_find_pair_or_substitute(
+                             &q->m->message_times, g->active[f]->machine,
                              g->active[t]->machine, MTIME_TCP);
             if (p)
                 e->least_ns[(size_t)f * g->count + t] =
@@ -257,7 +257,7 @@ static void set_goal_and_fetch_graphs(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_replace_formula_if_measured(
+    message_times_plan_replace_formula_if_measured(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
     int rc = engine_assign_node_numbers(q, "estimate", &err);
     if (rc == 0)

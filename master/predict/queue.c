@@ -12,7 +12,7 @@
 /* Finds the queues that are protected by locks. A thread that belongs to a
  * queue with a dispatcher is in no other queue. */
 static int find_work_queues_under_locks(struct predict_run *run, bool *busy,
-                            struct ips_err *err)
+                                        struct ips_err *err)
 {
     const struct ips_graph *g = &run->replay.g;
     struct ips_queues *q = &run->queues;
@@ -104,9 +104,9 @@ static int copy_run_with_reordered_nodes(const struct predict_run *run,
 }
 
 static void count_work_items_and_reassigned_ones(const struct ips_queues *is,
-                                 const uint32_t *took,
-                                 const uint32_t *piece_worker,
-                                 struct predict_queued *q)
+                                                 const uint32_t *took,
+                                                 const uint32_t *piece_worker,
+                                                 struct predict_queued *q)
 {
     q->pieces = is->lock_queues.piece_count;
     for (uint32_t p = 0; p < is->lock_queues.piece_count; p++)
@@ -139,7 +139,8 @@ int predict_reorder_queues_by_replay(const struct predict_run *run,
         *err = why;
         return rc;
     }
-    count_work_items_and_reassigned_ones(&run->queues, r.taken_block, r.piece_worker, out);
+    count_work_items_and_reassigned_ones(&run->queues, r.taken_block,
+                                         r.piece_worker, out);
     rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
                                r.piece_worker, &out->made, err);
     if (rc == 0)

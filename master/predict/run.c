@@ -96,8 +96,9 @@ static void compute_idle_times(struct query *q, const struct whatif_solving *s,
 
 /* Shortens the arcs of waits for the disk or a timer to the wait itself, if the
  * thread waited in its own call: the delay after the wake-up is left out. */
-static void shorten_external_arcs_to_their_waits(struct query *q, const struct whatif_solving *s,
-                               struct predict_run *run)
+static void shorten_external_arcs_to_their_waits(struct query *q,
+                                                 const struct whatif_solving *s,
+                                                 struct predict_run *run)
 {
     struct ips_replay_graph *r = &run->replay;
     for (uint32_t p = 0; p < q->gather.count; p++) {
@@ -225,7 +226,7 @@ static int add_cuts_of_move(struct query *q, const struct whatif_solving *s,
             fits = true;
             if (!raw->at || !raw->wait ||
                 !ips_replay_find_cut_of_chain_at_time(raw, &raw->chains[c], t,
-                                             &one->cut))
+                                                      &one->cut))
                 continue;
             one->whole = one->cut.node == raw->chains[c].first;
             one->cut.node += s->d->path.node_base[p];

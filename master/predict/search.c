@@ -171,7 +171,8 @@ static uint64_t number_of_tries(const Ips__PredictSearch *ask, uint32_t nodes)
     return ips_max_u64(TRIES_LEAST, ips_min_u64(TRIES_MOST, usual));
 }
 
-static int search_placements_and_apply_best(struct placement_search *s, struct ips_err *err)
+static int search_placements_and_apply_best(struct placement_search *s,
+                                            struct ips_err *err)
 {
     struct predict_query *d = s->d;
     const Ips__PredictSearch *from = s->q->request->predict->search;
@@ -182,7 +183,7 @@ static int search_placements_and_apply_best(struct placement_search *s, struct i
         scenario.order_dependent_off = true;
     struct ips_replay_ask machines = {.machine_count = d->setup.machine_count,
                                       .machine = s->machine,
-                                      .mtime = d->setup.mtime,
+                                      .message_time = d->setup.message_time,
                                       .curve = d->setup.curve,
                                       .medium_count = d->setup.medium_count,
                                       .medium = d->setup.medium,
@@ -289,8 +290,9 @@ static bool fill_processes_placed_on_machine(const struct predict_query *d,
     return to->n_processes > 0;
 }
 
-static Ips__PredictMap *make_placement_message(const struct predict_query *d, struct arena *a,
-                                 const struct ips_search_map *from)
+static Ips__PredictMap *
+make_placement_message(const struct predict_query *d, struct arena *a,
+                       const struct ips_search_map *from)
 {
     uint32_t machines = d->setup.machine_count;
     Ips__PredictMap *to = arena_alloc(a, sizeof(*to));

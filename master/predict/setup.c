@@ -33,7 +33,7 @@ void predict_setup_release(struct predict_setup *s)
     free(s->machine);
     free(s->map);
     free(s->placed);
-    free(s->mtime);
+    free(s->message_time);
     free(s->curve);
     free(s->move);
     free(s->medium);
@@ -424,11 +424,10 @@ static void drop_time_slices(struct predict_setup *s,
 
 /* Reports the new machines that have no process. If the question neither maps
  * nor moves processes, the first of them is an error. */
-static int report_or_refuse_new_machines_without_process(const Ips__PredictAsk *ask,
-                                         const struct predict_run *run,
-                                         const struct predict_setup *s,
-                                         struct predict_assumptions *said,
-                                         struct ips_err *err)
+static int report_or_refuse_new_machines_without_process(
+    const Ips__PredictAsk *ask, const struct predict_run *run,
+    const struct predict_setup *s, struct predict_assumptions *said,
+    struct ips_err *err)
 {
     bool *used = calloc((size_t)s->machine_count + 1, sizeof(*used));
     int rc = used ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
@@ -497,7 +496,8 @@ int predict_setup_make(const struct predict_run *run,
     if (rc == 0)
         rc = predict_set_message_times_and_networks(run, ask, said, out, err);
     if (rc == 0 && !ask->search)
-        rc = report_or_refuse_new_machines_without_process(ask, run, out, said, err);
+        rc = report_or_refuse_new_machines_without_process(ask, run, out, said,
+                                                           err);
     if (rc < 0)
         predict_setup_release(out);
     return rc;

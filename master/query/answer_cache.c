@@ -16,8 +16,8 @@ struct cached_reply {
 /* The state of a run that a cached answer depends on. */
 struct run_stamp {
     uint64_t events, created_real_ns;
-    struct timespec mtimes;
-    long long mtimes_bytes, mtimes_inode;
+    struct timespec message_times;
+    long long message_times_bytes, message_times_inode;
 };
 
 struct cached_answer {
@@ -67,26 +67,26 @@ static bool fill_run_stamp_if_cacheable(struct query *q, struct run_stamp *s)
 {
     struct ips_err err = {0};
     struct catalogue_run_sum known = {0};
-    struct mtimes *t = &q->m->mtimes;
-    if (mtimes_reload_if_changed(t, &err) < 0 ||
+    struct message_times *t = &q->m->message_times;
+    if (message_times_reload_if_changed(t, &err) < 0 ||
         catalogue_sum_run(q->m->catalogue, q->run, &known, &err) < 0 ||
         known.open)
         return false;
     *s = (struct run_stamp){.events = known.events,
                             .created_real_ns = known.created_real_ns,
-                            .mtimes = t->seen,
-                            .mtimes_bytes = t->seen_bytes,
-                            .mtimes_inode = t->seen_inode};
+                            .message_times = t->seen,
+                            .message_times_bytes = t->seen_bytes,
+                            .message_times_inode = t->seen_inode};
     return true;
 }
 
 static bool is_same_stamp(const struct run_stamp *a, const struct run_stamp *b)
 {
     return a->events == b->events && a->created_real_ns == b->created_real_ns &&
-           a->mtimes.tv_sec == b->mtimes.tv_sec &&
-           a->mtimes.tv_nsec == b->mtimes.tv_nsec &&
-           a->mtimes_bytes == b->mtimes_bytes &&
-           a->mtimes_inode == b->mtimes_inode;
+           a->message_times.tv_sec == b->message_times.tv_sec &&
+           a->message_times.tv_nsec == b->message_times.tv_nsec &&
+           a->message_times_bytes == b->message_times_bytes &&
+           a->message_times_inode == b->message_times_inode;
 }
 
 /* ---- sending a cached answer ------------------------------------------ */

@@ -30,8 +30,9 @@ void certificate_add_detail(struct arena *a, struct certificate *c,
         c->msg.details[c->msg.n_details++] = arena_printf(a, "%s", text);
 }
 
-void certificate_add_gap_and_mark_incomplete(struct arena *a, struct certificate *c,
-                         const char *text)
+void certificate_add_gap_and_mark_incomplete(struct arena *a,
+                                             struct certificate *c,
+                                             const char *text)
 {
     c->msg.complete = false;
     if (arena_reserve_array_slot(a, &c->msg.gaps, c->msg.n_gaps, &c->gap_cap,
@@ -119,8 +120,9 @@ static void fill_lost(const struct query *q, struct arena *a,
             append_lost_count_and_gap(a, c, k, lost[k]);
 }
 
-static void fill_present_and_missing_machines(const struct query *q, struct arena *a,
-                          struct certificate *c)
+static void fill_present_and_missing_machines(const struct query *q,
+                                              struct arena *a,
+                                              struct certificate *c)
 {
     size_t cap = q->machine_count + q->excluded_count + 1;
     c->msg.machines = arena_alloc(a, cap * sizeof(char *));
@@ -277,20 +279,22 @@ static void fill_gaps(const struct query *q, struct arena *a,
         const struct machine_share *p = q->gather.active[i];
         unrecorded |= p->sync->unrecorded != 0;
         if (*p->sync->state->trouble)
-            certificate_add_gap_and_mark_incomplete(a, c,
-                                arena_printf(a, "machine %s %s", p->machine,
-                                             p->sync->state->trouble));
+            certificate_add_gap_and_mark_incomplete(
+                a, c,
+                arena_printf(a, "machine %s %s", p->machine,
+                             p->sync->state->trouble));
     }
     if (certificate_has_live_process(q))
         certificate_add_gap_and_mark_incomplete(a, c, "the run goes on");
     uint64_t n = c->msg.untraced_processes;
     if (n)
-        certificate_add_gap_and_mark_incomplete(a, c,
-                            arena_printf(a, "%" PRIu64 " process%s%s", n,
-                                         n == 1 ? "" : "es",
-                                         IPS_GAP_UNRECORDED));
+        certificate_add_gap_and_mark_incomplete(
+            a, c,
+            arena_printf(a, "%" PRIu64 " process%s%s", n, n == 1 ? "" : "es",
+                         IPS_GAP_UNRECORDED));
     if (unrecorded)
-        certificate_add_gap_and_mark_incomplete(a, c, "some calls left no record");
+        certificate_add_gap_and_mark_incomplete(a, c,
+                                                "some calls left no record");
 }
 
 void certificate_fill(const struct query *q, struct arena *a,
@@ -328,9 +332,10 @@ void certificate_fill(const struct query *q, struct arena *a,
 #define UNENDED_PARTS 100
 #define UNENDED_NS 10000000u
 
-void certificate_report_waits_with_unknown_waker(struct arena *a, struct certificate *c,
-                                      uint64_t ns, uint64_t path_ns,
-                                      bool in_path)
+void certificate_report_waits_with_unknown_waker(struct arena *a,
+                                                 struct certificate *c,
+                                                 uint64_t ns, uint64_t path_ns,
+                                                 bool in_path)
 {
     const char *text = arena_printf(
         a,

@@ -25,17 +25,19 @@ void certificate_add_note(struct arena *a, struct certificate *c,
 void certificate_add_detail(struct arena *a, struct certificate *c,
                             const char *text);
 /* Marks the answer incomplete, for the reason `text`. */
-void certificate_add_gap_and_mark_incomplete(struct arena *a, struct certificate *c,
-                         const char *text);
+void certificate_add_gap_and_mark_incomplete(struct arena *a,
+                                             struct certificate *c,
+                                             const char *text);
 
 /* Reports `ns` of waits that ended without a known waker (no arc). in_path:
  * the path follows elapsed time and contains these waits; otherwise the
  * longest path, which counts only computing, may be up to `ns` too short. They
  * make the answer incomplete from 1% of the path and 10 ms upwards; smaller
  * amounts are a note. */
-void certificate_report_waits_with_unknown_waker(struct arena *a, struct certificate *c,
-                                      uint64_t ns, uint64_t path_ns,
-                                      bool in_path);
+void certificate_report_waits_with_unknown_waker(struct arena *a,
+                                                 struct certificate *c,
+                                                 uint64_t ns, uint64_t path_ns,
+                                                 bool in_path);
 
 /* Whether ipsrun --on-full=block avoids this cause of loss. */
 bool certificate_is_lack_of_space(const char *cause);

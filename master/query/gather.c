@@ -11,7 +11,7 @@
 #include "common/types.h"
 #include "master/query/join.h"
 #include "master/query/machine_share.h"
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 
 #define MAX_ENDS (1u << 22) /* limit for a slave's channel ends */
 
@@ -42,8 +42,9 @@ uint64_t gather_max_sample_period_ns(const struct query *q)
  * processes and threads; for a thread twice, with its number and with its name.
  * Ends at the first name for which `stop` returns true, and returns true. */
 static bool visit_object_names_until_true(const struct query *q,
-                            bool (*stop)(const char *object, void *arg),
-                            void *arg)
+                                          bool (*stop)(const char *object,
+                                                       void *arg),
+                                          void *arg)
 {
     char name[OBJECT_BYTES], thread[2 * OBJECT_BYTES];
     for (uint32_t i = 0; i < q->gather.count; i++) {
@@ -79,7 +80,7 @@ static bool object_matches_pattern(const char *object, void *pattern)
 bool gather_has_object(const struct query *q, const char *object)
 {
     return visit_object_names_until_true(q, object_matches_pattern,
-                           (void *)(uintptr_t)object);
+                                         (void *)(uintptr_t)object);
 }
 
 static bool offer_nearest_object(const char *object, void *near)
@@ -153,15 +154,16 @@ static void fill_peer(const struct query *q, const struct machine_share *p,
 /* Sends the slave of `p` the peers of its ends. With `all` this includes the
  * ends without a peer. Otherwise a machine is missing: those ends are left out
  * and stay pending. */
-static int send_peers_and_message_times_to_slave(struct query *q, struct machine_share *p,
-                               bool all, struct ips_err *err)
+static int send_peers_and_message_times_to_slave(struct query *q,
+                                                 struct machine_share *p,
+                                                 bool all, struct ips_err *err)
 {
     uint32_t total = p->t.end_count, done = 0, n = 0;
     Ips__Peer *rows = calloc(IPS_PIECE_ITEMS, sizeof(*rows));
     Ips__Peer **list = calloc(IPS_PIECE_ITEMS, sizeof(*list));
-    struct mtimes_curves curves = {0};
+    struct message_times_curves curves = {0};
     bool first = true, more = true;
-    int rc = mtimes_plan_make_curves(q, p, &curves, err);
+    int rc = message_times_plan_make_curves(q, p, &curves, err);
     if (rc == 0 && (!rows || !list))
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     if (rc < 0)
@@ -183,8 +185,8 @@ static int send_peers_and_message_times_to_slave(struct query *q, struct machine
         ask.peers = list;
         ask.more = more;
         if (first) {
-            ask.n_mtimes = curves.count;
-            ask.mtimes = curves.list;
+            ask.n_message_times = curves.count;
+            ask.message_times = curves.list;
         }
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_PEERS;
@@ -193,13 +195,14 @@ static int send_peers_and_message_times_to_slave(struct query *q, struct machine
         first = false;
     }
 out:
-    mtimes_curves_release(&curves);
+    message_times_curves_release(&curves);
     free(rows);
     free(list);
     return rc;
 }
 
-static int sort_ends_and_allocate_peer_table(struct machine_share *p, struct ips_err *err)
+static int sort_ends_and_allocate_peer_table(struct machine_share *p,
+                                             struct ips_err *err)
 {
     uint32_t n = p->t.end_count;
     if (n > 0)
@@ -287,10 +290,11 @@ static void join_ends_and_send_peers(struct query *q)
     int rc = join_ends_of_all_machines(q, &err);
     bool all = !query_is_incomplete(q);
     if (rc == 0)
-        rc = mtimes_plan_describe_and_set_calibrated(q, &err);
+        rc = message_times_plan_describe_and_set_calibrated(q, &err);
     query_open_round(q, check_and_keep_peers_reply, call_after_gathering);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
-        rc = send_peers_and_message_times_to_slave(q, q->gather.active[i], all, &err);
+        rc = send_peers_and_message_times_to_slave(q, q->gather.active[i], all,
+                                                   &err);
     if (rc < 0)
         query_fail(q, &err);
     else
@@ -433,7 +437,8 @@ static void ask_table(struct query *q)
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
         if (requested_window(q, &ask.from_ns, &ask.to_ns))
-            query_get_window_of_machine(q, q->gather.active[i], &ask.from_ns, &ask.to_ns);
+            query_get_machine_window(q, q->gather.active[i], &ask.from_ns,
+                                     &ask.to_ns);
         ask.traffic = q->gather.want & GATHER_PEERS;
         Ips__Request request = IPS__REQUEST__INIT;
         request.ask_case = IPS__REQUEST__ASK_TABLE;
@@ -463,7 +468,8 @@ static void mark_run_known_if_row_matches(const struct catalogue_row *row,
 /* Stores the run in the catalogue if no report of the slave has named it yet. A
  * known run is left as it is: the reply has its state at the time of the
  * question, and a later report may have stored a newer one. */
-static void store_run_in_catalogue_if_new(struct query *q, const struct machine_share *p)
+static void store_run_in_catalogue_if_new(struct query *q,
+                                          const struct machine_share *p)
 {
     struct ips_err err = {0};
     struct known_row k = {.state = p->sync->state, .machine = p->machine};

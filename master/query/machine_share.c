@@ -13,7 +13,8 @@ struct newest {
     bool is_found;
 };
 
-static void keep_run_of_first_catalogue_row(const struct catalogue_row *row, void *arg)
+static void keep_run_of_first_catalogue_row(const struct catalogue_row *row,
+                                            void *arg)
 {
     struct newest *n = arg;
     if (!n->is_found)
@@ -32,8 +33,8 @@ int machine_shares_default_to_newest_run(struct query *q, struct ips_err *err)
     struct newest n = {.run = q->run};
     if (!needs_run(q) || *q->run)
         return 0;
-    int rc = catalogue_for_each_row(q->m->catalogue, NULL, keep_run_of_first_catalogue_row,
-                                    &n, err);
+    int rc = catalogue_for_each_row(q->m->catalogue, NULL,
+                                    keep_run_of_first_catalogue_row, &n, err);
     if (rc == 0 && !n.is_found)
         rc = ips_err_set(err, IPS_E_NOT_FOUND,
                          "the master knows no run yet: record one with ipsrun");
@@ -150,7 +151,8 @@ static void add_machine_share_as_expected(const struct catalogue_row *row,
         p->expected = true;
 }
 
-int machine_shares_list_run_and_live_machines(struct query *q, struct ips_err *err)
+int machine_shares_list_run_and_live_machines(struct query *q,
+                                              struct ips_err *err)
 {
     machine_shares_release(q);
     if (!needs_run(q))
@@ -254,7 +256,8 @@ uint64_t machine_share_run_load_milli(const struct machine_share *p)
 }
 
 void machine_share_write_process_object_name(const struct machine_share *p,
-                                     uint32_t process, char out[OBJECT_BYTES])
+                                             uint32_t process,
+                                             char out[OBJECT_BYTES])
 {
     snprintf(out, OBJECT_BYTES, "/%s/%.255s", p->machine,
              machine_share_process_name(p, process));
@@ -280,7 +283,8 @@ uint32_t *machine_share_sort_threads_by_process(const struct machine_share *p)
     return order;
 }
 
-bool machine_share_machine_matches_object(const char *machine, const char *object)
+bool machine_share_machine_matches_object(const char *machine,
+                                          const char *object)
 {
     return ips_object_pattern_matches_machine(object, machine);
 }

@@ -16,7 +16,7 @@ int machine_shares_default_to_newest_run(struct query *q,
 /* Replaces q->machines by the machines that had the run, and those of connected
  * slaves that might have it. */
 int machine_shares_list_run_and_live_machines(struct query *q,
-                                     struct ips_err *err) IPS_MUST_USE;
+                                              struct ips_err *err) IPS_MUST_USE;
 /* Sets q->machines to the machines of all connected slaves, whichever runs they
  * have. */
 int machine_shares_list_connected_machines(struct query *q,
@@ -36,7 +36,8 @@ uint32_t *machine_share_sort_threads_by_process(const struct machine_share *p);
 /* Writes the object name of a process, as "/m1/redis.812". `process` is an
  * index of p->t.procs; for an unknown one the name ends with "?". */
 void machine_share_write_process_object_name(const struct machine_share *p,
-                                     uint32_t process, char out[OBJECT_BYTES]);
+                                             uint32_t process,
+                                             char out[OBJECT_BYTES]);
 const char *machine_share_process_name(const struct machine_share *p,
                                        uint32_t process);
 /* Returns the length of the program name in a process name: 2 for "cc.812". */
@@ -49,6 +50,7 @@ uint64_t machine_share_run_load_milli(const struct machine_share *p);
 
 /* Whether `object` (a pattern, common/object.h) can match the machine, or
  * something on it. */
-bool machine_share_machine_matches_object(const char *machine, const char *object);
+bool machine_share_machine_matches_object(const char *machine,
+                                          const char *object);
 
 #endif

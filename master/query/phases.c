@@ -69,7 +69,7 @@ void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
     *s.to_ns = to_ns;
 }
 
-Ips__Envelope *phases_make_phases_question_for_request(const Ips__Request *r)
+Ips__Envelope *phases_make_question_for_request(const Ips__Request *r)
 {
     Ips__PhasesAsk ask = IPS__PHASES_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;

@@ -23,7 +23,7 @@ uint32_t phases_find_phase_in_request(const Ips__Request *request);
 bool phases_must_be_asked_before_request(const Ips__Request *request);
 /* Makes the internal question about phases, with the id and run of `r`. NULL:
  * no memory. */
-Ips__Envelope *phases_make_phases_question_for_request(const Ips__Request *r);
+Ips__Envelope *phases_make_question_for_request(const Ips__Request *r);
 /* Writes the window of a phase, in ns since the start of the run, into the
  * question. */
 void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns);

@@ -132,8 +132,9 @@ void query_end_without_reply(struct query *q)
     query_end(q);
 }
 
-void query_get_window_of_machine(const struct query *q, const struct machine_share *p,
-                     uint64_t *from_ns, uint64_t *to_ns)
+void query_get_machine_window(const struct query *q,
+                              const struct machine_share *p, uint64_t *from_ns,
+                              uint64_t *to_ns)
 {
     for (uint32_t i = 0; i < q->window_count; i++) {
         if (strcmp(q->windows[i].machine, p->machine) == 0) {
@@ -274,8 +275,7 @@ void query_mark_machine_failed(struct query *q, struct machine_share *p,
     snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, why->msg);
     if (!q->in_graph)
         return;
-    /* The other slaves got data about the failed one that is no longer valid.
-     */
+    /* Other slaves got data about the failed one that is not valid now. */
     q->restart_needed = true;
     if (q->fail_as_group)
         query_stop_slaves(q);
@@ -353,8 +353,9 @@ void query_fail_machines_of_lost_slave(struct master *m, const struct slave *s,
 
 /* ---- time limits ------------------------------------------------------ */
 
-static bool has_machine_reply_timed_out(const struct master *m, const struct machine_share *p,
-                          uint64_t now, struct ips_err *err)
+static bool is_reply_overdue(const struct master *m,
+                             const struct machine_share *p, uint64_t now,
+                             struct ips_err *err)
 {
     uint64_t heard = ips_max_u64(p->heard_ns, p->slave ? p->slave->seen_ns : 0);
     uint64_t limit = p->was_silent && p->heard_ns == p->asked_ns
@@ -404,7 +405,7 @@ void query_tick(struct master *m)
             keep_private_slave_awake(p, now);
             if (p->ask_id && paused)
                 p->heard_ns = now;
-            if (p->ask_id && has_machine_reply_timed_out(m, p, now, &err)) {
+            if (p->ask_id && is_reply_overdue(m, p, now, &err)) {
                 query_mark_machine_failed(q, p, &err);
                 failed = true;
             }
@@ -548,9 +549,9 @@ void query_accept_from_client(struct master *m, struct ips_peer *client,
      * phases goes before the one that needs them. */
     bool wanted = phases_must_be_asked_before_request(request);
     struct query *first =
-        wanted
-            ? append_question(m, client, phases_make_phases_question_for_request(request))
-            : NULL;
+        wanted ? append_question(m, client,
+                                 phases_make_question_for_request(request))
+               : NULL;
     struct query *q = append_question(m, client, env);
     if (!q || (wanted && !first)) {
         send_refusal_to_client(client, id, IPS_E_NO_MEMORY, "out of memory");

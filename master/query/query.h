@@ -107,10 +107,10 @@ struct gather {
     uint32_t count;
     uint64_t ambiguous; /* number of ambiguous joins of ends */
     uint64_t untraced_ends;
-    /* measured message times were sent to the slaves (mtimes_plan.h) */
+    /* measured message times were sent to the slaves (message_times_plan.h) */
     bool calibrated;
     /* where the message times come from, for the certificate */
-    char mtimes_text[1300];
+    char message_times_text[1300];
 };
 
 struct query_kind {
@@ -283,8 +283,9 @@ void query_end_without_reply(struct query *q);
 /* If the question named a phase, sets *from_ns and *to_ns to that phase by the
  * machine's own clock. Else leaves in them the window that the question gave.
  */
-void query_get_window_of_machine(const struct query *q, const struct machine_share *p,
-                     uint64_t *from_ns, uint64_t *to_ns);
+void query_get_machine_window(const struct query *q,
+                              const struct machine_share *p, uint64_t *from_ns,
+                              uint64_t *to_ns);
 /* gather.c: whether the question (`ls` or `metrics`) wants the tables of a time
  * window. */
 bool query_wants_windowed_tables(const struct query *q);

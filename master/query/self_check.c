@@ -55,8 +55,8 @@ struct rule {
 };
 
 /* Skips the rules with a figure that was not measured. */
-static void check_rules_between_figures(const struct checking *k, const struct rule *rules,
-                        size_t count)
+static void check_rules_between_figures(const struct checking *k,
+                                        const struct rule *rules, size_t count)
 {
     for (const struct rule *r = rules; r < rules + count; r++) {
         if (r->is == IPS_UNMEASURED || r->limit == IPS_UNMEASURED)
@@ -149,8 +149,9 @@ void self_check_path_not_above_run(struct arena *a, struct certificate *c,
     check_at_most(&k, "the path is longer than the run", computed_ns, limit);
 }
 
-void self_check_predicted_not_below_bound(struct arena *a, struct certificate *c,
-                          uint64_t last_ns, uint64_t least_ns)
+void self_check_predicted_not_below_bound(struct arena *a,
+                                          struct certificate *c,
+                                          uint64_t last_ns, uint64_t least_ns)
 {
     const struct checking k = {a, c};
     check_at_most(&k, "predicted shorter than its longest thread or lock",
@@ -252,7 +253,8 @@ void self_check_wait_group(struct arena *a, struct certificate *c,
     CHECK_RULES(&k, rules);
 }
 
-static void check_core_time_adds_up(const struct checking *k, const Ips__IdleRow *r)
+static void check_core_time_adds_up(const struct checking *k,
+                                    const Ips__IdleRow *r)
 {
     const uint64_t parts[] = {
         r->running_ns, r->spun_ns,

@@ -45,8 +45,9 @@ void self_check_path_not_above_run(struct arena *a, struct certificate *c,
                                    uint64_t computed_ns);
 /* Checks a prediction. `last_ns`: when the last thread ends in it. `least_ns`:
  * the lower bound from predict_compute_makespan_lower_bound(). */
-void self_check_predicted_not_below_bound(struct arena *a, struct certificate *c,
-                          uint64_t last_ns, uint64_t least_ns);
+void self_check_predicted_not_below_bound(struct arena *a,
+                                          struct certificate *c,
+                                          uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,
                        const Ips__PredictAnswer *answer);
 void self_check_requests(struct arena *a, struct certificate *c,

@@ -40,7 +40,8 @@ static char *process_object_name(const struct filling *f, uint32_t part,
                                  uint32_t process)
 {
     char object[OBJECT_BYTES];
-    machine_share_write_process_object_name(f->q->gather.active[part], process, object);
+    machine_share_write_process_object_name(f->q->gather.active[part], process,
+                                            object);
     return arena_printf(f->a, "%s", object);
 }
 
@@ -48,8 +49,8 @@ static char *thread_object_name(const struct filling *f, uint32_t chain)
 {
     const struct ips_chain *c = &f->d->path.merged.chains[chain];
     char object[OBJECT_BYTES];
-    machine_share_write_process_object_name(f->q->gather.active[c->machine], c->process,
-                                    object);
+    machine_share_write_process_object_name(f->q->gather.active[c->machine],
+                                            c->process, object);
     return arena_printf(f->a, "%s/%u", object, c->tid);
 }
 
@@ -209,7 +210,8 @@ static int compare_services_by_requests(const void *a, const void *b)
 
 /* Sorts the services by their number of requests, but puts the busiest service
  * first, because the stations are shown for it. */
-static void sort_services_busiest_first(Ips__RequestsAnswer *out, Ips__ServiceRow *busiest)
+static void sort_services_busiest_first(Ips__RequestsAnswer *out,
+                                        Ips__ServiceRow *busiest)
 {
     size_t at = 0;
     if (out->n_services == 0)

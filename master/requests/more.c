@@ -96,7 +96,8 @@ static void add_waits_and_cpu_of_step(void *arg,
     const struct ips_graph *g = &l->d->path.merged;
     uint32_t part = g->chains[s->chain].machine;
     uint32_t node =
-        s->arc - (uint32_t)engine_data_of_machine(l->q->gather.active[part])->base;
+        s->arc -
+        (uint32_t)engine_data_of_machine(l->q->gather.active[part])->base;
     const struct waits_rows *r = &l->d->waits.machine[part];
     const struct arc_profile *p = &l->d->waits.arc_profile[part];
     uint64_t ns = s->to - s->from;
@@ -172,8 +173,8 @@ static uint64_t excess_over_median_ns(const struct request_difference *m)
 }
 
 static void choose_typical_cpu_and_wait_sites(const struct item_collector *l,
-                                             uint32_t slow, uint32_t median,
-                                             struct request_difference out[2])
+                                              uint32_t slow, uint32_t median,
+                                              struct request_difference out[2])
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         const struct item *x = &l->item[i];
@@ -233,7 +234,7 @@ int requests_compare_slowest_with_median(struct query *q, struct ips_err *err)
         choose_largest_differences(&l, slow, median,
                                    &d->more[(size_t)s * REQUESTS_MORE]);
         choose_typical_cpu_and_wait_sites(&l, slow, median,
-                                         &d->typical[(size_t)s * 2]);
+                                          &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;

@@ -10,7 +10,7 @@
 #include "master/path/arc_profile.h"
 #include "master/path/weighting.h"
 #include "master/query/gather.h"
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 #include "master/requests/reported.h"
 
 static void fail_no_memory(struct query *q)
@@ -38,7 +38,8 @@ static void start_solving_requests(struct query *q)
 
 static void fetch_waits(struct query *q)
 {
-    waits_fetch_rows_and_arc_profiles(q, &requests_data_of(q)->waits, start_solving_requests);
+    waits_fetch_rows_and_arc_profiles(q, &requests_data_of(q)->waits,
+                                      start_solving_requests);
 }
 
 /* If no connection was accepted, fetch the requests that the program marked. */
@@ -67,7 +68,7 @@ static void find_services_and_align_clocks(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};
-    mtimes_plan_replace_formula_if_measured(
+    message_times_plan_replace_formula_if_measured(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     if (engine_assign_node_numbers(q, "requests", &err) < 0 ||
         path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <

@@ -118,8 +118,8 @@ static inline uint32_t requests_percentile_index(uint32_t count,
 
 /* Whether `ns` lies between the first arrival and the last end of the requests
  * of the busiest service. */
-static inline bool requests_busiest_span_contains_time(const struct requests_data *d,
-                                               uint64_t ns)
+static inline bool
+requests_busiest_span_contains_time(const struct requests_data *d, uint64_t ns)
 {
     return ns >= d->first_ns && ns <= d->last_ns;
 }
@@ -140,8 +140,8 @@ void requests_solve(struct query *q);
 void requests_send_requests_or_why_answer(struct query *q);
 /* requests/stations.c, in the worker: finds the busiest service, and what
  * threads did before its first request and after its last. */
-int requests_find_busiest_service_and_outside_ns(struct query *q,
-                                      struct ips_err *err) IPS_MUST_USE;
+int requests_find_busiest_service_and_outside_ns(
+    struct query *q, struct ips_err *err) IPS_MUST_USE;
 /* Adds the stations that requests of `service`, the busiest one, keep busy
  * from the arrival of the first to the end of the last; and the limit of its
  * rate. */

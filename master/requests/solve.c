@@ -273,12 +273,13 @@ static int sum_lock_holds_in_busiest_service_span(struct query *q)
     /* Only the graphs as received from the slaves have the kind of a resource,
      * in xlen. In the `wall` graphs xlen is the arc's length. */
     for (uint32_t p = 0; p < q->gather.count; p++) {
-        const struct engine_machine *e = engine_data_of_machine(q->gather.active[p]);
+        const struct engine_machine *e =
+            engine_data_of_machine(q->gather.active[p]);
         for (uint32_t i = 0; i < e->g.node_count; i++)
-            lock[e->base + i] =
-                e->g.xkind[i] == IPS_X_RESOURCE &&
-                e->g.xlen[i] == IPS_THING_LOCK &&
-                requests_busiest_span_contains_time(d, d->path.est.est[e->base + i]);
+            lock[e->base + i] = e->g.xkind[i] == IPS_X_RESOURCE &&
+                                e->g.xlen[i] == IPS_THING_LOCK &&
+                                requests_busiest_span_contains_time(
+                                    d, d->path.est.est[e->base + i]);
         /* Locks of different machines are distinct. */
         const struct waits_rows *r = &d->waits.machine[p];
         for (uint64_t i = 0; i < r->lock_count; i++) {

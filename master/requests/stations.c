@@ -65,7 +65,7 @@ static uint64_t ns_outside_requests(const struct requests_data *d, uint64_t ns,
 
 /* Returns the index of the machine's first chain in the merged graph. */
 static uint32_t first_chain_of_machine(const struct requests_data *d,
-                               const struct machine_share *p)
+                                       const struct machine_share *p)
 {
     const struct ips_graph *g = &d->path.merged;
     uint32_t c = 0;
@@ -102,7 +102,8 @@ static void sum_time_outside_requests(struct requests_data *d,
     }
 }
 
-int requests_find_busiest_service_and_outside_ns(struct query *q, struct ips_err *err)
+int requests_find_busiest_service_and_outside_ns(struct query *q,
+                                                 struct ips_err *err)
 {
     struct requests_data *d = requests_data_of(q);
     size_t room = (size_t)d->path.merged.chain_count + 1;
@@ -196,7 +197,7 @@ static void add_lock_stations(struct filling *f)
         if (h->ns == 0)
             continue;
         machine_share_write_process_object_name(f->q->gather.active[c->machine],
-                                        c->process, object);
+                                                c->process, object);
         add_station(f,
                     arena_printf(f->a,
                                  "lock %u (%s, handed on %" PRIu64 " times)",
@@ -216,12 +217,13 @@ static uint64_t link_ns_per_byte_q32(const struct filling *f,
     const struct ips_scenario *scenario =
         &f->d->path.scenarios[SCENARIO_MAIN].scenario;
     if (!scenario->calibrated)
-        return scenario->mtime.per_byte_q32;
-    const struct mtime_pair *pair =
+        return scenario->message_time.per_byte_q32;
+    const struct message_time_pair *pair =
         from == to
             ? NULL
-            : mtimes_find_pair_or_substitute(&f->q->m->mtimes, from->machine,
-                                             to->machine, MTIME_TCP);
+            : message_times_find_pair_or_substitute(&f->q->m->message_times,
+                                                    from->machine, to->machine,
+                                                    MTIME_TCP);
     return pair ? pair->curve.beta_q32 : 0;
 }
 

@@ -70,7 +70,8 @@ static uint64_t last_recorded_ns(const struct machine_share *p)
     return last;
 }
 
-static uint64_t compute_lifetime_or_until_last_ns(uint64_t start, uint64_t end, uint64_t last)
+static uint64_t compute_lifetime_or_until_last_ns(uint64_t start, uint64_t end,
+                                                  uint64_t last)
 {
     return ips_sub_sat(end ? end : last, start);
 }
@@ -85,7 +86,8 @@ static void add_thread_to_sums(struct sums *s, const Ips__ThreadRow *t,
         ips_add_sat(s->blocked_ns, ips_sub_sat(t->wait_ns, t->woken_ns));
     s->unknown_ns = ips_add_sat(s->unknown_ns, t->unknown_ns);
     s->lifetimes_ns = ips_add_sat(
-        s->lifetimes_ns, compute_lifetime_or_until_last_ns(t->start_ns, t->end_ns, last));
+        s->lifetimes_ns,
+        compute_lifetime_or_until_last_ns(t->start_ns, t->end_ns, last));
     for (size_t i = 0; i < t->n_waits; i++)
         add_wait_of_cause_to_sums(s, t->waits[i]->cause, t->waits[i]->ns,
                                   t->waits[i]->count);
@@ -349,7 +351,8 @@ static void append_thread_row_if_requested(struct metrics_maker *k,
     if (t->outside || !is_row_requested(k, object, LEVEL_THREAD))
         return;
     add_thread_to_sums(&s, t, last);
-    s.elapsed_ns = compute_lifetime_or_until_last_ns(t->start_ns, t->end_ns, last);
+    s.elapsed_ns =
+        compute_lifetime_or_until_last_ns(t->start_ns, t->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     s.messages_out = t->messages_out;
     s.bytes_out = t->bytes_out;
@@ -361,16 +364,16 @@ static void append_thread_row_if_requested(struct metrics_maker *k,
 /* Returns the sums over process `i`, and adds its row and those of its threads
  * as far as they are wanted. `by_process` lists the machine's threads ordered
  * by process, so those of a process are adjacent; *at advances past them. */
-static struct sums sum_process_and_add_rows_if_requested(struct metrics_maker *k,
-                                   const struct machine_share *p, uint32_t i,
-                                   const uint32_t *by_process, uint32_t *at,
-                                   uint64_t last)
+static struct sums sum_process_and_add_rows_if_requested(
+    struct metrics_maker *k, const struct machine_share *p, uint32_t i,
+    const uint32_t *by_process, uint32_t *at, uint64_t last)
 {
     const char *object = metrics_process_name(k, p, i);
     const Ips__ProcessRow *row = p->t.procs[i];
     struct sums s = {.started = !row->earlier, .alive_max = 1, .machines = 1};
     uint32_t first = *at;
-    s.elapsed_ns = compute_lifetime_or_until_last_ns(row->start_ns, row->end_ns, last);
+    s.elapsed_ns =
+        compute_lifetime_or_until_last_ns(row->start_ns, row->end_ns, last);
     s.cores_ns = s.elapsed_ns * p->sync->cores;
     for (;
          *at < p->t.thread_count && p->t.threads[by_process[*at]]->process == i;
@@ -399,8 +402,9 @@ static struct sums sum_process_and_add_rows_if_requested(struct metrics_maker *k
 }
 
 static int add_rows_of_machine_and_its_objects(struct metrics_maker *k,
-                            const struct machine_share *p, struct sums *s,
-                            struct ips_err *err)
+                                               const struct machine_share *p,
+                                               struct sums *s,
+                                               struct ips_err *err)
 {
     char object[ROSTER_NAME_BYTES + 2];
     uint64_t last = last_recorded_ns(p), first = UINT64_MAX;
@@ -415,7 +419,8 @@ static int add_rows_of_machine_and_its_objects(struct metrics_maker *k,
                                ? append_empty_row_or_count_cut(k)
                                : NULL;
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
-        struct sums one = sum_process_and_add_rows_if_requested(k, p, i, order, &at, last);
+        struct sums one =
+            sum_process_and_add_rows_if_requested(k, p, i, order, &at, last);
         add_sums(s, &one);
         if (p->t.procs[i]->outside)
             continue;
@@ -449,7 +454,8 @@ static uint64_t run_elapsed(const struct metrics_maker *k,
     return k->count == 1 ? machine[0].elapsed_ns : IPS_UNMEASURED;
 }
 
-static int add_rows_of_run_and_all_objects(struct metrics_maker *k, struct ips_err *err)
+static int add_rows_of_run_and_all_objects(struct metrics_maker *k,
+                                           struct ips_err *err)
 {
     struct sums all = {0};
     struct sums *machine = calloc(k->count + 1, sizeof(*machine));
@@ -460,7 +466,8 @@ static int add_rows_of_run_and_all_objects(struct metrics_maker *k, struct ips_e
                                ? append_empty_row_or_count_cut(k)
                                : NULL;
     for (uint32_t i = 0; i < k->count && rc == 0; i++) {
-        rc = add_rows_of_machine_and_its_objects(k, k->shares[i], &machine[i], err);
+        rc = add_rows_of_machine_and_its_objects(k, k->shares[i], &machine[i],
+                                                 err);
         add_sums(&all, &machine[i]);
         all.messages_out += machine[i].messages_out;
         all.bytes_out += machine[i].bytes_out;
@@ -508,10 +515,11 @@ int metrics_parse_levels(const char *object, const char *level,
                        "level %s: run, machine, process or thread", level);
 }
 
-int metrics_make_rows_and_matrices(struct machine_share *const *parts, uint32_t count,
-                 bool pending, const char *object, const char *level,
-                 struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,
-                 struct ips_err *err)
+int metrics_make_rows_and_matrices(struct machine_share *const *parts,
+                                   uint32_t count, bool pending,
+                                   const char *object, const char *level,
+                                   struct arena *a, Ips__MetricsAnswer *out,
+                                   uint64_t *cut, struct ips_err *err)
 {
     struct metrics_maker k = {
         .shares = parts, .count = count, .a = a, .out = out};

@@ -35,10 +35,12 @@
  * missing, so an end without a peer counts as pending, not as external. Sets
  * *cut to the number of rows and cells left out; if `cut` is NULL, none are
  * left out. Errors: IPS_E_NOT_FOUND, IPS_E_USAGE. */
-int metrics_make_rows_and_matrices(struct machine_share *const *parts, uint32_t count,
-                 bool pending, const char *object, const char *level,
-                 struct arena *a, Ips__MetricsAnswer *out, uint64_t *cut,
-                 struct ips_err *err) IPS_MUST_USE;
+int metrics_make_rows_and_matrices(struct machine_share *const *parts,
+                                   uint32_t count, bool pending,
+                                   const char *object, const char *level,
+                                   struct arena *a, Ips__MetricsAnswer *out,
+                                   uint64_t *cut,
+                                   struct ips_err *err) IPS_MUST_USE;
 
 /* Sets at_level[l] to whether rows of level l (run, machine, process, thread)
  * are wanted: those of the named `level`, or for "" that of `object` and the

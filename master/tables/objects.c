@@ -41,8 +41,8 @@ struct extent { /* times of one machine, by its own clock */
     uint32_t processes;
 };
 
-static struct extent compute_time_extent_of_machine(const struct machine_share *p,
-                                    bool windowed)
+static struct extent
+compute_time_extent_of_machine(const struct machine_share *p, bool windowed)
 {
     struct extent e = {.first = UINT64_MAX};
     for (uint32_t i = 0; i < p->t.proc_count; i++) {
@@ -108,10 +108,13 @@ static void add_thread(struct tree *t, const struct machine_share *p,
 
 /* Adds a machine, then each of its processes followed by its threads. Returns
  * the machine's CPU time. */
-static uint64_t add_machine_with_processes_and_threads(struct tree *t, const struct machine_share *p)
+static uint64_t
+add_machine_with_processes_and_threads(struct tree *t,
+                                       const struct machine_share *p)
 {
     char object[ROSTER_NAME_BYTES + 2];
-    struct extent e = compute_time_extent_of_machine(p, query_wants_windowed_tables(t->q));
+    struct extent e =
+        compute_time_extent_of_machine(p, query_wants_windowed_tables(t->q));
     uint64_t cpu = 0;
     uint32_t at = 0, *order = machine_share_sort_threads_by_process(p);
     if (!order) {

@@ -17,9 +17,8 @@ static uint64_t last_thread_time_ns(const struct machine_share *p)
     return last;
 }
 
-static void sum_cpu_of_long_and_short_lived_threads(struct sums *s,
-                                       const struct machine_share *p,
-                                       uint64_t elapsed_ns)
+static void sum_cpu_of_long_and_short_lived_threads(
+    struct sums *s, const struct machine_share *p, uint64_t elapsed_ns)
 {
     uint64_t last = last_thread_time_ns(p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {

@@ -79,7 +79,7 @@ static void ask_events_of_machine(struct query *q, struct machine_share *p,
     ask.object = asked->object;
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
-    query_get_window_of_machine(q, p, &ask.from_ns, &ask.to_ns);
+    query_get_machine_window(q, p, &ask.from_ns, &ask.to_ns);
     ask.limit = left;
     ask.window = EVENTS_WINDOW;
     ask.sites = asked->sites;
@@ -116,8 +116,8 @@ static void ask_next_machine_or_send_last_reply(struct query *q)
     struct relay *r = q->data;
     const Ips__EventsAsk *asked = q->request->events;
     while (r->at < q->gather.count &&
-           !machine_share_machine_matches_object(q->gather.active[r->at]->machine,
-                                         asked->object))
+           !machine_share_machine_matches_object(
+               q->gather.active[r->at]->machine, asked->object))
         r->at++;
     if (r->at == q->gather.count ||
         (asked->limit > 0 && r->sent >= asked->limit))

@@ -90,8 +90,9 @@ static int make_metrics_answer_rows(struct query *q, struct tables *t,
     const Ips__MetricsAsk *ask = q->request->metrics;
     const struct gather *g = &q->gather;
     if (!tables_have_few_enough_objects(q) && !query_wants_windowed_tables(q))
-        return metrics_make_rows_and_matrices(g->active, g->count, query_is_incomplete(q),
-                            ask->object, ask->level, a, answer, cut, err);
+        return metrics_make_rows_and_matrices(
+            g->active, g->count, query_is_incomplete(q), ask->object,
+            ask->level, a, answer, cut, err);
     int rc = tables_make_metrics(t, q, err);
     if (rc == 0)
         rc = tables_select_metrics(t, ask->object, ask->level, a, answer, err);
@@ -127,11 +128,12 @@ static void answer_with_metrics_rows(struct query *q, struct tables *t)
         self_check_metrics(&a, &c, &answer);
     answer.certificate = &c.msg;
     if (cut > 0) {
-        certificate_add_gap_and_mark_incomplete(&a, &c,
-                            arena_printf(&a,
-                                         "%" PRIu64 " rows were left out: ask "
-                                         "about one machine or process",
-                                         cut));
+        certificate_add_gap_and_mark_incomplete(
+            &a, &c,
+            arena_printf(&a,
+                         "%" PRIu64 " rows were left out: ask "
+                         "about one machine or process",
+                         cut));
     }
     send_answer(q, &answer);
     arena_release(&a);
@@ -167,16 +169,18 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
     c.msg.notes = c.msg.details = c.msg.gaps = NULL;
     c.msg.n_notes = c.msg.n_details = c.msg.n_gaps = 0;
     for (size_t i = 0; i < kept->certificate->n_gaps; i++)
-        certificate_add_gap_and_mark_incomplete(&a, &c, kept->certificate->gaps[i]);
+        certificate_add_gap_and_mark_incomplete(&a, &c,
+                                                kept->certificate->gaps[i]);
     for (size_t i = 0; i < kept->certificate->n_notes; i++)
         certificate_add_note(&a, &c, kept->certificate->notes[i]);
     for (size_t i = 0; i < kept->certificate->n_details; i++)
         certificate_add_detail(&a, &c, kept->certificate->details[i]);
     certificate_set_category_and_plan(q, &a, &c, 1, "the master's own table");
     if (nobody) {
-        certificate_add_gap_and_mark_incomplete(&a, &c,
-                            "no slave of this run is connected, and more was "
-                            "recorded since this was computed");
+        certificate_add_gap_and_mark_incomplete(
+            &a, &c,
+            "no slave of this run is connected, and more was "
+            "recorded since this was computed");
     } else if (k->open) {
         certificate_add_note(&a, &c,
                              arena_printf(&a,

@@ -183,8 +183,8 @@ static void merge_and_send_procedure_rows(struct query *q)
             *r = *t->rows[i];
             r->object = ips_unconst_text("");
             if (by_process) {
-                machine_share_write_process_object_name(q->gather.active[p], r->process,
-                                                object);
+                machine_share_write_process_object_name(q->gather.active[p],
+                                                        r->process, object);
                 r->object = arena_printf(&arena, "%s", object);
             } else if (by_machine) {
                 r->object =
@@ -259,7 +259,7 @@ static void ask_procedures_of_machine(struct query *q, struct machine_share *p)
     ask.machine = p->machine;
     ask.from_ns = asked->from_ns;
     ask.to_ns = asked->to_ns;
-    query_get_window_of_machine(q, p, &ask.from_ns, &ask.to_ns);
+    query_get_machine_window(q, p, &ask.from_ns, &ask.to_ns);
     ask.generation = p->sync->generation;
     request.ask_case = IPS__REQUEST__ASK_PROCEDURES;
     request.procedures = &ask;
@@ -272,8 +272,8 @@ static void ask_matching_machines_for_procedures(struct query *q)
                      sum_procedure_totals_and_answer);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
-        if (!machine_share_machine_matches_object(p->machine,
-                                          q->request->procedures->object))
+        if (!machine_share_machine_matches_object(
+                p->machine, q->request->procedures->object))
             continue;
         p->own = calloc(1, sizeof(struct machine_procedures));
         if (!p->own) {

@@ -117,10 +117,11 @@ static void release_refresh_and_schedule_next(struct query *q)
     gather_release(q);
 }
 
-static const struct query_kind query_refresh = {.name = "refresh",
-                                                .exclusive = true,
-                                                .start = start_refresh,
-                                                .release = release_refresh_and_schedule_next};
+static const struct query_kind query_refresh = {
+    .name = "refresh",
+    .exclusive = true,
+    .start = start_refresh,
+    .release = release_refresh_and_schedule_next};
 
 /* ---- choosing the run to refresh -------------------------------------- */
 

@@ -57,9 +57,9 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     uint64_t left_out = 0;
     memset(s, 0, sizeof(*s));
     ips__metrics_answer__init(&s->answer);
-    int rc =
-        metrics_make_rows_and_matrices(q->gather.active, q->gather.count, query_is_incomplete(q),
-                     "", "", &s->a, &s->answer, &left_out, err);
+    int rc = metrics_make_rows_and_matrices(q->gather.active, q->gather.count,
+                                            query_is_incomplete(q), "", "",
+                                            &s->a, &s->answer, &left_out, err);
     if (rc < 0)
         return rc;
     certificate_fill(q, &s->a, &s->certificate);
@@ -68,8 +68,9 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     return s->a.failed ? ips_err_set(err, IPS_E_NO_MEMORY, "no memory") : 0;
 }
 
-int summary_store_unless_machines_missing(struct query *q, const struct summary *s,
-                              struct ips_err *err)
+int summary_store_unless_machines_missing(struct query *q,
+                                          const struct summary *s,
+                                          struct ips_err *err)
 {
     if (query_is_incomplete(q))
         return 0;

@@ -26,8 +26,9 @@ struct summary {
 int summary_make(struct query *q, struct summary *s,
                  struct ips_err *err) IPS_MUST_USE;
 /* Stores the summary in the catalogue, unless a machine is missing. */
-int summary_store_unless_machines_missing(struct query *q, const struct summary *s,
-                              struct ips_err *err) IPS_MUST_USE;
+int summary_store_unless_machines_missing(struct query *q,
+                                          const struct summary *s,
+                                          struct ips_err *err) IPS_MUST_USE;
 void summary_release(struct summary *s);
 
 #endif

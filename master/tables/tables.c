@@ -91,9 +91,9 @@ int tables_make_metrics(struct tables *t, const struct query *q,
 {
     if (t->has_metrics)
         return 0;
-    int rc =
-        metrics_make_rows_and_matrices(q->gather.active, q->gather.count, query_is_incomplete(q),
-                     "", NULL, &t->a, &t->metrics, NULL, err);
+    int rc = metrics_make_rows_and_matrices(q->gather.active, q->gather.count,
+                                            query_is_incomplete(q), "", NULL,
+                                            &t->a, &t->metrics, NULL, err);
     if (rc == 0 && query_wants_windowed_tables(q))
         mark_unmeasured_in_window(&t->metrics);
     if (rc == 0)

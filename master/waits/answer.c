@@ -40,8 +40,8 @@ static char *process_object_name(const struct filling *f, uint32_t process)
         return ips_unconst_text("");
     while (process >= w->process_base[part + 1])
         part++;
-    machine_share_write_process_object_name(f->q->gather.active[part],
-                                    process - w->process_base[part], object);
+    machine_share_write_process_object_name(
+        f->q->gather.active[part], process - w->process_base[part], object);
     return arena_printf(f->a, "%s", object);
 }
 

@@ -301,8 +301,10 @@ int waits_make_groups(const struct waits *w, const struct waits_choice *choice,
                       struct waits_groups *out, struct ips_err *err)
 {
     struct grouping k = {.w = w, .c = choice, .out = out};
-    struct ips_blamer b = {
-        .w = &w->laid, .put = add_blame_piece_to_group, .arg = &k, .budget = WAITS_STEPS};
+    struct ips_blamer b = {.w = &w->laid,
+                           .put = add_blame_piece_to_group,
+                           .arg = &k,
+                           .budget = WAITS_STEPS};
     uint64_t from = ips_add_sat(choice->from_ns, w->scale_ns);
     uint64_t to = ips_add_sat(choice->to_ns, w->scale_ns);
     int rc = 0;

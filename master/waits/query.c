@@ -309,7 +309,8 @@ static void start_computing_waits(struct query *q)
 
 static void fetch_waits_and_arc_profiles(struct query *q)
 {
-    waits_fetch_rows_and_arc_profiles(q, &waits_data_of(q)->w, start_computing_waits);
+    waits_fetch_rows_and_arc_profiles(q, &waits_data_of(q)->w,
+                                      start_computing_waits);
 }
 
 static void fetch_graphs_then_waits(struct query *q)
@@ -343,8 +344,9 @@ static void start_waits(struct query *q)
     }
     q->data = d;
     struct ips_scenario *scenario = &d->path.scenarios[SCENARIO_MAIN].scenario;
-    *scenario = (struct ips_scenario){.mtime = {.scale_num = 1, .scale_den = 1},
-                                      .weighting = IPS_WEIGH_WALL};
+    *scenario =
+        (struct ips_scenario){.message_time = {.scale_num = 1, .scale_den = 1},
+                              .weighting = IPS_WEIGH_WALL};
     if (check_and_read_waits_ask(q->request->waits, d, &err) < 0)
         query_fail(q, &err);
     else

@@ -240,14 +240,14 @@ static void ask_arc_profile(struct query *q)
             arc_profile_ask_callers(q, q->gather.active[i]);
         else if (path_data_of(q)->waits->cut)
             arc_profile_ask_cpu_and_callers(q, q->gather.active[i],
-                                &path_data_of(q)->window);
+                                            &path_data_of(q)->window);
         else
             arc_profile_ask(q, q->gather.active[i], NULL);
     query_close_round(q);
 }
 
 void waits_fetch_rows_and_arc_profiles(struct query *q, struct waits *w,
-                 void (*after)(struct query *q))
+                                       void (*after)(struct query *q))
 {
     struct ips_err err = {0};
     uint32_t n = q->gather.count;
@@ -417,7 +417,8 @@ static bool merge_rows_of_machines(struct query *q, struct waits *w)
     uint64_t n = 0;
     for (uint32_t i = 0; i < w->machine_count; i++) {
         const struct waits_rows *r = &w->machine[i];
-        struct ips_clock_map m = engine_data_of_machine(q->gather.active[i])->clock;
+        struct ips_clock_map m =
+            engine_data_of_machine(q->gather.active[i])->clock;
         m.shift_ns += (int64_t)w->scale_ns;
         for (uint64_t k = 0; k < r->count; k++, n++) {
             w->wait[n] =

@@ -7,7 +7,8 @@
  *  - gather tables and peers;
  *  - weighting_align_clocks_if_needed with SCENARIO_MAIN's weighting `wall`;
  *  - with SCENARIO_MAIN's weighting `cpu`: engine_fetch_subgraphs with detail,
- *    then waits_fetch_rows_and_arc_profiles (WaitRowsAsk and PortionsAsk to every part);
+ *    then waits_fetch_rows_and_arc_profiles (WaitRowsAsk and PortionsAsk to
+ * every part);
  *  - in the worker engine_make_graphs, engine_merge_graphs,
  * waits_place_on_graph, and waits_make_groups as often as needed;
  *  - waits_release in any case.
@@ -74,10 +75,11 @@ struct waits_call_site {
 struct waits {
     struct waits_rows *machine; /* [machines] rows of each machine */
     struct arc_profile *arc_profile;
-    /* set before waits_fetch_rows_and_arc_profiles(): fetch the arc profile with callers */
+    /* set before waits_fetch_rows_and_arc_profiles(): fetch the arc profile
+     * with callers */
     bool callers;
-    /* set before waits_fetch_rows_and_arc_profiles(): fetch only CPU time inside the question's
-     * window */
+    /* set before waits_fetch_rows_and_arc_profiles(): fetch only CPU time
+     * inside the question's window */
     bool cut;
     uint32_t machine_count;
     const char *cause[WAITS_CAUSES]; /* names of the causes */
@@ -109,7 +111,7 @@ struct waits {
 /* Initialises *w for the machines of q, asks their slaves, then calls `after`.
  * *w must be zero except for `cut` and `callers`. */
 void waits_fetch_rows_and_arc_profiles(struct query *q, struct waits *w,
-                 void (*after)(struct query *q));
+                                       void (*after)(struct query *q));
 /* Places all waits in arcs of path_data_of(q)->merged, and converts the times
  * `at` of its nodes to one scale by the machines' clocks. Runs in the worker
  * thread. On an error path_data_of(q)->blame is the machine with wrong rows. */

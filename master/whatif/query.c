@@ -13,7 +13,7 @@
 #include "master/path/weighting.h"
 #include "master/query/gather.h"
 #include "master/query/machine_share.h"
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 #include "master/whatif/whatif.h"
 
 static void fail_no_memory(struct query *q)
@@ -146,7 +146,8 @@ static void on_waits_fetched(struct query *q)
 /* Fetches the waits; the arc profiles come with them. */
 static void ask_waits(struct query *q)
 {
-    waits_fetch_rows_and_arc_profiles(q, whatif_data_of(q)->waits, on_waits_fetched);
+    waits_fetch_rows_and_arc_profiles(q, whatif_data_of(q)->waits,
+                                      on_waits_fetched);
 }
 
 static void set_window_and_fetch_graphs(struct query *q)
@@ -165,7 +166,7 @@ static void set_goal_and_align_clocks(struct query *q)
     struct ips_err err = {0};
     if (d->gathered && d->gathered(q))
         return;
-    mtimes_plan_replace_formula_if_measured(
+    message_times_plan_replace_formula_if_measured(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
     d->arc_profile =
         calloc((size_t)q->gather.count + 1, sizeof(*d->arc_profile));

@@ -120,8 +120,9 @@ static int compute_shares_and_slack(struct whatif_solving *s)
                                        &d->path.est, &d->t.f,      s->share};
     int rc = ips_compute_tails(s->g, &s->scenario, &s->order, &s->tail, s->err);
     if (rc == 0)
-        rc = ips_compute_slacks_of_features(s->g, &s->scenario, &d->path.est, s->tail,
-                                &d->t.f, d->near_ns, s->slack, s->err);
+        rc = ips_compute_slacks_of_features(s->g, &s->scenario, &d->path.est,
+                                            s->tail, &d->t.f, d->near_ns,
+                                            s->slack, s->err);
     return rc;
 }
 

@@ -101,7 +101,8 @@ static uint64_t sleep_ns_for_causes(const struct why_solving *y, uint32_t node,
     return ns;
 }
 
-uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y, uint32_t node)
+uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y,
+                                           uint32_t node)
 {
     uint32_t part;
     uint64_t end, ns = 0, at = find_wait_rows_of_arc(y, node, &part, &end);
@@ -110,14 +111,15 @@ uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y, uint32_t
     return ns;
 }
 
-uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y, uint32_t node)
+uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y,
+                                         uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
     return sleep_ns_for_causes(y, node, causes);
 }
 
 uint64_t why_sleep_ns_for_signal_child_or_spin(const struct why_solving *y,
-                                      uint32_t node)
+                                               uint32_t node)
 {
     static const char *const causes[] = {"signal", "child", "spin", NULL};
     return sleep_ns_for_causes(y, node, causes);

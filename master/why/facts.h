@@ -48,8 +48,8 @@ struct why_data {
     struct whatif_data w; /* must be first: the what-if works on it */
     Ips__WhatifAsk ask;
     Ips__Lane scenario;
-    struct waits waits; /* as waits_fetch_rows_and_arc_profiles() fetched them; waits_place_on_graph()
-                           is not called */
+    struct waits waits; /* as waits_fetch_rows_and_arc_profiles() fetched them;
+                           waits_place_on_graph() is not called */
     /* owns the names in `facts` and the texts of the answer */
     struct arena a;
     struct why_facts facts;
@@ -172,8 +172,8 @@ void why_clip_to_window(const struct why_solving *y, uint64_t *from,
                         uint64_t *to);
 /* Returns the CPU time of the chain arc into `node`, also outside the
  * window. */
-static inline uint64_t why_arc_cpu_regardless_of_window(const struct why_solving *y,
-                                                    uint32_t node)
+static inline uint64_t
+why_arc_cpu_regardless_of_window(const struct why_solving *y, uint32_t node)
 {
     return y->all_cpu ? y->all_cpu[node] : y->cpu[node];
 }
@@ -184,12 +184,13 @@ static inline uint64_t why_arc_cpu_regardless_of_window(const struct why_solving
 int why_make_quiet_graph_and_path_sums(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles_and_workers() sets role, worker and serves;
  * why_mark_waits_within_role_as_locks() turns waits for a thread of the same
- * role into waits for a lock; why_find_sequential_children_filter_shares() looks at the
- * moments in which only one process works, and keeps those in which a process
- * starts similar children one after another. */
+ * role into waits for a lock; why_find_sequential_children_filter_shares()
+ * looks at the moments in which only one process works, and keeps those in
+ * which a process starts similar children one after another. */
 int why_find_roles_and_workers(struct why_solving *y) IPS_MUST_USE;
 void why_mark_waits_within_role_as_locks(struct why_solving *y);
-int why_find_sequential_children_filter_shares(struct why_solving *y) IPS_MUST_USE;
+int why_find_sequential_children_filter_shares(struct why_solving *y)
+    IPS_MUST_USE;
 int why_fill_message_amounts_of_path(struct why_solving *y) IPS_MUST_USE;
 /* Distributes `ns` over the procedures of the arc into `node`, in proportion to
  * their time in it, and adds it to procedure[]. */
@@ -227,16 +228,18 @@ void why_set_most_voted_location(struct why_solving *y,
                                  struct why_location *out);
 /* why/call_sites.c: causes and call sites of waits. */
 /* Returns the ns of sleep in the arc into `node` whose end no arc explains. */
-uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y, uint32_t node);
+uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y,
+                                           uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for an event outside the
  * program, such as a timer. */
-uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y, uint32_t node);
+uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y,
+                                         uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for a signal, for the end of
  * an unrecorded process, or in the naps of a spinning thread. Sums count this
  * sleep as outside, but no finding names it: it may be the end of a service by
  * a signal, or naps of a thread whose wait has an arc. */
 uint64_t why_sleep_ns_for_signal_child_or_spin(const struct why_solving *y,
-                                      uint32_t node);
+                                               uint32_t node);
 /* Adds `ns` to the ballot, for the call site and cause of the wait in the arc
  * into `node`. */
 int why_vote_for_wait_call_site(const struct why_solving *y,

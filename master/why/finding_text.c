@@ -507,8 +507,8 @@ const char *why_run_and_window_options(const struct why_facts *f,
 }
 
 void why_write_texts_of_one_finding(const struct why_facts *f, struct arena *a,
-                             struct why_finding *x,
-                             const struct why_amount *amount)
+                                    struct why_finding *x,
+                                    const struct why_amount *amount)
 {
     static void (*const say[])(const struct text_writer *s) = {
         [WHY_HANG] = write_hang_text,
@@ -568,7 +568,8 @@ static uint64_t path_slowdown_by_recording_ppm(const struct why_facts *f)
 /* Adds a doubt if procedures were not measured, so that the findings may miss a
  * hot one. If most of the path is sleep, no procedure can be hot, so there is
  * no doubt. */
-static void add_doubt_if_procedures_not_measured(const struct why_facts *f, struct doubt *d)
+static void add_doubt_if_procedures_not_measured(const struct why_facts *f,
+                                                 struct doubt *d)
 {
     char none[PROCS_NONE_BYTES];
     if (f->sampled ||

@@ -119,8 +119,9 @@ static int vote_for_lock_holder_or_releaser_code(struct why_solving *y,
 
 /* Counts the waits for locks, and votes for the processes that wait and those
  * that hold the lock. */
-static int count_lock_waits_and_vote_for_holders(struct why_solving *y, struct why_amount *a,
-                            struct holds *h)
+static int count_lock_waits_and_vote_for_holders(struct why_solving *y,
+                                                 struct why_amount *a,
+                                                 struct holds *h)
 {
     struct why_ballot ballot = {0};
     int rc = 0;

@@ -111,11 +111,13 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         uint64_t all = why_ns_in_window(y, e->est[i - 1] + g->w[i], g->w[i]);
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
-        uint64_t slept = idle ? g->wait[i] : why_sleep_ns_for_outside_events(y, i);
+        uint64_t slept =
+            idle ? g->wait[i] : why_sleep_ns_for_outside_events(y, i);
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
-        uint64_t untraced = idle ? 0 : why_sleep_ns_for_signal_child_or_spin(y, i);
+        uint64_t untraced =
+            idle ? 0 : why_sleep_ns_for_signal_child_or_spin(y, i);
         untraced = ips_min_u64(untraced, left - delay - slept);
         f->path_cpu_ns += all - left;
         if (g->probe)
@@ -125,7 +127,8 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         y->unknown[i] = left - delay - slept - untraced;
         f->path_other_ns += y->unknown[i];
         f->unended_ns = ips_add_sat(
-            f->unended_ns, ips_min_u64(why_sleep_ns_with_unexplained_end(y, i), left));
+            f->unended_ns,
+            ips_min_u64(why_sleep_ns_with_unexplained_end(y, i), left));
         delayed[y->process_of[c]] += delay;
         i--;
     }
@@ -176,7 +179,7 @@ static void remove_run_delays_from_merged_graph(struct why_solving *y,
     /* `xlen` of a message is now in ns, so a "byte" takes 1 ns. */
     y->s.scenario.weighting = IPS_WEIGH_CPU;
     y->s.scenario.external = IPS_EXTERNAL_ALL;
-    y->s.scenario.mtime = (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    y->s.scenario.message_time = (struct ips_message_time){0, 1ULL << 32, 1, 1};
 }
 
 int why_make_quiet_graph_and_path_sums(struct whatif_solving *s)

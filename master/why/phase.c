@@ -218,7 +218,8 @@ static size_t choose_phases(const struct phase_search *l, struct why_phase *out)
 
 /* ---- contents of a phase ---------------------------------------------- */
 
-static enum why_kind finding_kind_of_concurrent_activity(enum ips_concurrent_class of)
+static enum why_kind
+finding_kind_of_concurrent_activity(enum ips_concurrent_class of)
 {
     static const enum why_kind kind[IPS_BESIDE_CLASSES] = {
         [IPS_BESIDE_LOCK] = WHY_LOCK,    [IPS_BESIDE_ALIKE] = WHY_IMBALANCE,
@@ -229,8 +230,10 @@ static enum why_kind finding_kind_of_concurrent_activity(enum ips_concurrent_cla
 
 /* Adds up the path's time in this phase by process and procedure in `v`, and in
  * `named` the part of it that findings of each kind explain. */
-static void sum_phase_time_by_process_and_procedure(const struct phase_search *l, uint32_t phase,
-                           uint64_t *named, struct why_votes *v)
+static void
+sum_phase_time_by_process_and_procedure(const struct phase_search *l,
+                                        uint32_t phase, uint64_t *named,
+                                        struct why_votes *v)
 {
     struct why_solving *y = l->y;
     uint32_t node = y->d->w.path.est.end, next;

@@ -19,7 +19,7 @@
 /* ---- facts from the tables -------------------------------------------- */
 
 static void set_connection_and_sampling_facts(const struct query *q,
-                                        struct why_facts *f)
+                                              struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const Ips__SyncAnswer *s = q->gather.active[i]->sync;
@@ -29,7 +29,8 @@ static void set_connection_and_sampling_facts(const struct query *q,
 }
 
 /* Sets the facts about the accepted connections and their clients. */
-static void set_request_counts_from_channel_tables(const struct query *q, struct why_facts *f)
+static void set_request_counts_from_channel_tables(const struct query *q,
+                                                   struct why_facts *f)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         const struct machine_share *p = q->gather.active[i];
@@ -170,8 +171,9 @@ static void fill_certificate(struct filling *x)
     x->c.msg.unmatched += d->unmatched;
     x->c.msg.any_on_path = x->d->w.resources;
     x->c.msg.run_delay_unknown_ns = weighting_unattributed_delay_ns(x->q);
-    certificate_report_waits_with_unknown_waker(&x->d->a, &x->c, x->d->facts.unended_ns,
-                                     x->d->facts.t_max_wall_ns, true);
+    certificate_report_waits_with_unknown_waker(
+        &x->d->a, &x->c, x->d->facts.unended_ns, x->d->facts.t_max_wall_ns,
+        true);
     x->c.msg.engine =
         ips_unconst_text("central (why: all events at the master)");
     x->c.msg.message_times = path_message_times_text(

@@ -111,7 +111,8 @@ static uint64_t cpu_ns_of_chain(const struct why_solving *y, uint32_t c)
     const struct ips_chain *chain = &y->s.g->chains[c];
     uint64_t ns = 0;
     for (uint32_t i = 1; i < chain->count; i++)
-        ns = ips_add_sat(ns, why_arc_cpu_regardless_of_window(y, chain->first + i));
+        ns = ips_add_sat(ns,
+                         why_arc_cpu_regardless_of_window(y, chain->first + i));
     return ns;
 }
 

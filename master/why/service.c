@@ -113,9 +113,10 @@ static void set_waiting_site(Ips__WhyRow *row, const Ips__RequestMore *m)
 /* Returns a text for the call site of a part of the time, and sets the site in
  * `row`. The site of CPU time is shown with OWN or ELSEWHERE, whichever is
  * larger. */
-static const char *set_call_site_and_return_its_text(struct service_explanation *y,
-                                     Ips__WhyRow *row, int part,
-                                     const uint64_t ns[PARTS])
+static const char *
+set_call_site_and_return_its_text(struct service_explanation *y,
+                                  Ips__WhyRow *row, int part,
+                                  const uint64_t ns[PARTS])
 {
     const Ips__RequestMore *m = typical_call_site(y->s, part != EXTERNAL);
     bool mine = part == OWN         ? ns[OWN] >= ns[ELSEWHERE]
@@ -169,7 +170,8 @@ static void add_findings_of_parts(struct service_explanation *y)
 /* Returns "; 98 ms more than the median waiting (timer) in f (a.c:3)", or ""
  * if it is not known. */
 static const char *
-set_site_and_return_difference_text(struct service_explanation *y, Ips__WhyRow *row)
+set_site_and_return_difference_text(struct service_explanation *y,
+                                    Ips__WhyRow *row)
 {
     if (y->s->n_more == 0)
         return "";
@@ -311,7 +313,8 @@ static void add_throughput_findings(struct service_explanation *y,
 
 /* ---- the whole answer --------------------------------------------------- */
 
-static const char *explain_absence_of_requests(const Ips__ServiceRow *s, struct arena *a)
+static const char *explain_absence_of_requests(const Ips__ServiceRow *s,
+                                               struct arena *a)
 {
     if (s && s->pipelined)
         return arena_printf(

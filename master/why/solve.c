@@ -158,7 +158,8 @@ static int find_concurrent_activity(struct why_solving *y)
                                            .serves = y->serves,
                                            .cores = cores,
                                            .machine_count = n};
-    int rc = ips_classify_core_underuse_along_path(&ask, &y->concurrent, y->s.err);
+    int rc =
+        ips_classify_core_underuse_along_path(&ask, &y->concurrent, y->s.err);
     struct why_amount *a = &y->d->facts.amount[WHY_CORES];
     a->threads = y->concurrent.peak;
     a->cores = n ? cores[y->concurrent.peak_machine] : 0;
@@ -259,8 +260,9 @@ static int make_features(struct why_solving *y)
 
 /* Returns how many ns thread (chain) c computes between `from` and `to`, which
  * are times on the quiet path. */
-static uint64_t thread_computing_ns_between(const struct why_solving *y, uint32_t c,
-                             uint64_t from, uint64_t to)
+static uint64_t thread_computing_ns_between(const struct why_solving *y,
+                                            uint32_t c, uint64_t from,
+                                            uint64_t to)
 {
     const struct ips_graph *g = y->s.g;
     const uint64_t *est = y->d->w.path.est.est;
@@ -302,7 +304,8 @@ static bool other_threads_compute_during_wait(const struct why_solving *y,
     uint64_t computed = 0;
     for (uint32_t k = 0; k < y->s.g->chain_count; k++) {
         if (k != c && y->process_of[k] == y->process_of[c])
-            computed = ips_add_sat(computed, thread_computing_ns_between(y, k, from, to));
+            computed = ips_add_sat(computed,
+                                   thread_computing_ns_between(y, k, from, to));
     }
     return why_share_ppm(computed, ns) >= MEANWHILE_PPM;
 }
@@ -369,9 +372,9 @@ static void vote_for_concurrent_activity(struct why_solving *y)
 
 /* Whether `p` is time in which process `busy` works while a thread waits for
  * the cause `of`. `direct`: only if the thread waits for the one that works. */
-static bool is_wait_for_cause_while_process_works(const struct why_solving *y,
-                           const struct ips_concurrent_share *p,
-                           enum why_feature of, uint32_t busy, bool direct)
+static bool is_wait_for_cause_while_process_works(
+    const struct why_solving *y, const struct ips_concurrent_share *p,
+    enum why_feature of, uint32_t busy, bool direct)
 {
     return (enum why_feature)p->of == of && y->process_of[p->chain] == busy &&
            p->waiter != UINT32_MAX && (!direct || p->direct);
@@ -379,8 +382,9 @@ static bool is_wait_for_cause_while_process_works(const struct why_solving *y,
 
 /* Adds up, by waiting process, the ns of waits for the cause `of` while process
  * `busy` works. Returns their sum. */
-static uint64_t sum_waits_by_waiting_process(struct why_solving *y, enum why_feature of,
-                                 uint32_t busy, bool direct)
+static uint64_t sum_waits_by_waiting_process(struct why_solving *y,
+                                             enum why_feature of, uint32_t busy,
+                                             bool direct)
 {
     uint64_t *votes = y->votes[of].waiter, sum = 0;
     memset(votes, 0, y->processes * sizeof(*votes));

@@ -22,7 +22,7 @@ int why_compute_lengths_in_other_weightings(struct why_solving *y)
     const struct ips_scenario *main =
         &y->d->w.path.scenarios[SCENARIO_MAIN].scenario;
     struct ips_scenario scenario = {.weighting = IPS_WEIGH_CPU,
-                                    .mtime = main->mtime,
+                                    .message_time = main->message_time,
                                     .calibrated = main->calibrated};
     struct ips_graph g;
     struct ips_view sched = {0};
@@ -32,9 +32,10 @@ int why_compute_lengths_in_other_weightings(struct why_solving *y)
     ips_graph_init(&g);
     for (uint32_t i = 0; rc == 0 && i < n; i++) {
         const struct machine_share *p = q->gather.active[i];
-        parts[i] = (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
-                                              .peer = p->peer,
-                                              .end_count = p->peer_count};
+        parts[i] =
+            (struct ips_machine_graph){.g = &engine_data_of_machine(p)->g,
+                                       .peer = p->peer,
+                                       .end_count = p->peer_count};
     }
     if (rc == 0)
         rc = ips_graph_merge(parts, n, &scenario, &g, base, &unmatched,

@@ -51,8 +51,9 @@ uint64_t why_limit_ns_to_path_in_window(const struct why_facts *f, uint64_t ns)
 static uint32_t gain_ppm(const struct why_facts *f, enum why_kind kind,
                          const struct why_amount *a)
 {
-    return why_share_ppm(a->gain_ns, kind == WHY_BUSY ? f->t_max_wall_ns
-                                                      : why_time_without_other_programs_ns(f));
+    return why_share_ppm(
+        a->gain_ns, kind == WHY_BUSY ? f->t_max_wall_ns
+                                     : why_time_without_other_programs_ns(f));
 }
 
 /* ---- the rules ---------------------------------------------------------- */
@@ -78,7 +79,7 @@ static bool is_chatty(const struct why_facts *f)
 /* Whether the phase has a large share of the path, and phases with clearly more
  * busy cores have a considerable share too. */
 static bool is_phase_worth_a_finding(const struct why_facts *f,
-                             const struct why_phase *p)
+                                     const struct why_phase *p)
 {
     uint64_t own = why_time_without_other_programs_ns(f);
     return why_share_ppm(p->amount.ns, own) >= WHY_PHASE_PPM &&
@@ -87,8 +88,8 @@ static bool is_phase_worth_a_finding(const struct why_facts *f,
 }
 
 /* Whether an amount of this kind may become a finding, apart from its gain. */
-static bool may_kind_be_finding_apart_from_gain(const struct why_facts *f, enum why_kind kind,
-                           bool chatty)
+static bool may_kind_be_finding_apart_from_gain(const struct why_facts *f,
+                                                enum why_kind kind, bool chatty)
 {
     const struct why_amount *a = &f->amount[kind];
     switch (kind) {
@@ -127,7 +128,8 @@ static bool is_each_request_expensive(const struct why_facts *f)
            c->of_ns / f->asked >= WHY_REQUEST_NS &&
            why_share_ppm(c->low_ns, c->of_ns) >= WHY_COMMON_PPM &&
            why_share_ppm(c->amount.named_ns, c->amount.ns) < WHY_NAMED_PPM &&
-           why_share_ppm(c->amount.ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM;
+           why_share_ppm(c->amount.ns, why_time_without_other_programs_ns(f)) >=
+               WHY_HOT_PPM;
 }
 
 static bool is_time_spread_over_procedures(const struct why_facts *f)
@@ -298,12 +300,15 @@ static void choose_procedures(struct list *l, bool chatty,
     bool hot = false;
     for (size_t i = 0; i < f->procedures; i++) {
         const struct why_amount *a = &f->procedure[i];
-        hot = hot || why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM;
+        hot = hot ||
+              why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >=
+                  WHY_HOT_PPM;
         if ((chatty && a->call) || (a->lock_code && list_has_lock_finding(l)) ||
             other_finding_names_procedure(l, a))
             continue;
         if (gain_ppm(f, WHY_PROCEDURE, a) >= WHY_LEAST_PPM &&
-            why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >= WHY_HOT_PPM)
+            why_share_ppm(a->ns, why_time_without_other_programs_ns(f)) >=
+                WHY_HOT_PPM)
             add_candidate(l, WHY_PROCEDURE, a);
         else
             keep_candidate_with_larger_gain(

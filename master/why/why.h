@@ -52,7 +52,8 @@ const char *why_kind_name(enum why_kind kind);
 
 /* ---- thresholds; reasons in docs/why.md ---------------------------------- */
 
-/* least gain of a finding, in ppm of the ideal time (why_time_without_other_programs_ns) */
+/* least gain of a finding, in ppm of the ideal time
+ * (why_time_without_other_programs_ns) */
 #define WHY_LEAST_PPM 50000u
 #define WHY_TOP 10u /* greatest number of findings */
 /* PROCEDURE: least share of the path that the procedure takes */
@@ -352,8 +353,8 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
 
 /* why/finding_text.c: sets the texts of a finding from its numbers. */
 void why_write_texts_of_one_finding(const struct why_facts *f, struct arena *a,
-                             struct why_finding *x,
-                             const struct why_amount *amount);
+                                    struct why_finding *x,
+                                    const struct why_amount *amount);
 /* Returns the confidence in a finding, or in the whole answer if x is NULL.
  * Sets *because to the reason. */
 enum why_confidence why_rate_confidence(const struct why_facts *f,

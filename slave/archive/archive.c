@@ -37,9 +37,10 @@ static uint64_t find_end_of_whole_blocks(int fd, uint64_t size)
     return at;
 }
 
-int slave_archive_open_and_cut_to_committed(struct slave_archive *a, const char *dir,
-                       uint64_t committed, uint64_t *missing,
-                       struct ips_err *err)
+int slave_archive_open_and_cut_to_committed(struct slave_archive *a,
+                                            const char *dir, uint64_t committed,
+                                            uint64_t *missing,
+                                            struct ips_err *err)
 {
     char path[IPS_PATH_BYTES];
     struct stat st;
@@ -135,9 +136,10 @@ static size_t measure_frames_that_fit_block(const uint8_t *p, size_t len)
     return at;
 }
 
-int slave_archive_pack_and_stage_frames(struct slave_archive *a, struct slave_pack *pack,
-                        uint64_t mult_q32, const void *frames, size_t len,
-                        struct ips_err *err)
+int slave_archive_pack_and_stage_frames(struct slave_archive *a,
+                                        struct slave_pack *pack,
+                                        uint64_t mult_q32, const void *frames,
+                                        size_t len, struct ips_err *err)
 {
     const uint8_t *p = frames;
     uint64_t staged = a->staged;

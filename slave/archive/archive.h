@@ -47,18 +47,21 @@ struct slave_archive {
  * file is shorter (the machine lost power), it is cut after its last whole
  * block. That is no failure: *missing is set to the number of missing bytes,
  * and the caller reports it. */
-int slave_archive_open_and_cut_to_committed(struct slave_archive *a, const char *dir,
-                       uint64_t committed, uint64_t *missing,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_archive_open_and_cut_to_committed(struct slave_archive *a,
+                                            const char *dir, uint64_t committed,
+                                            uint64_t *missing,
+                                            struct ips_err *err) IPS_MUST_USE;
 void slave_archive_close(struct slave_archive *a);
 
 /* Packs `frames` (`len` bytes; a frame with its header has at most
  * SLAVE_PACK_RAW_MAX) into blocks, and appends the blocks after those staged
  * before. `mult_q32`: ns per clock tick times 2^32, see slave_pack_encode(). On
  * failure nothing of this call is staged. */
-int slave_archive_pack_and_stage_frames(struct slave_archive *a, struct slave_pack *pack,
-                        uint64_t mult_q32, const void *frames, size_t len,
-                        struct ips_err *err) IPS_MUST_USE;
+int slave_archive_pack_and_stage_frames(struct slave_archive *a,
+                                        struct slave_pack *pack,
+                                        uint64_t mult_q32, const void *frames,
+                                        size_t len,
+                                        struct ips_err *err) IPS_MUST_USE;
 /* slave_archive_accept_staged_bytes() makes the staged bytes valid; call it
  * after SQLite has committed `length + staged`.
  * slave_archive_drop_staged_bytes() drops the staged bytes; call it if that

@@ -99,8 +99,8 @@ static void encode_ordered_frames(struct slave_pack *p, uint32_t count,
             const uint8_t *rec = (const uint8_t *)(p->order[k] + 1);
             for (uint32_t at = 0; at < p->order[k]->bytes;) {
                 uint32_t word;
-                at += (uint32_t)pack_encode_calls_and_short_messages(c, rec + at,
-                                                  p->order[k]->bytes - at);
+                at += (uint32_t)pack_encode_calls_and_short_messages(
+                    c, rec + at, p->order[k]->bytes - at);
                 if (at == p->order[k]->bytes)
                     break;
                 memcpy(&word, rec + at, sizeof(word));

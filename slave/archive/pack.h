@@ -15,9 +15,9 @@
  *
  * Encoder and decoder are one function with a constant switch, so that they
  * cannot predict differently. Only for calls, the most frequent records, there
- * are hand-written versions: an encoder (pack_encode_calls_and_short_messages), and decoders that
- * are used while no column is near its end (decode_call_unchecked,
- * decode_short_unchecked).
+ * are hand-written versions: an encoder (pack_encode_calls_and_short_messages),
+ * and decoders that are used while no column is near its end
+ * (decode_call_unchecked, decode_short_unchecked).
  *
  * Invariants: no input makes the decoder write beyond `raw_bytes`, read beyond
  * what it was given, or allocate; every failure is IPS_E_CORRUPT.

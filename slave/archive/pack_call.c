@@ -239,7 +239,8 @@ encode_short_message(struct run *r, struct pack_coder *c, const uint64_t *w,
     r->link = a;
 }
 
-size_t pack_encode_calls_and_short_messages(struct pack_coder *c, const uint8_t *rec, size_t bytes)
+size_t pack_encode_calls_and_short_messages(struct pack_coder *c,
+                                            const uint8_t *rec, size_t bytes)
 {
     size_t at = 0;
     struct run r = load_encoder_state(c);

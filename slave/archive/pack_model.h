@@ -115,8 +115,8 @@ static inline bool pack_is_call(uint32_t type)
 /* pack_call.c: encodes the call records and short messages at the start of
  * `rec`, up to the first record of another type, or one whose first 4 bytes are
  * new in this block. Returns the number of bytes encoded. */
-size_t pack_encode_calls_and_short_messages(struct pack_coder *c, const uint8_t *rec,
-                         size_t bytes);
+size_t pack_encode_calls_and_short_messages(struct pack_coder *c,
+                                            const uint8_t *rec, size_t bytes);
 
 void pack_reset_coder_for_block(struct pack_coder *c, uint64_t mult_q32);
 /* Encodes one record of `bytes` bytes, a multiple of 8 and at least 16. */

@@ -104,7 +104,7 @@ void slave_record_queue_append_if_room(struct slave_record_queue *h,
 }
 
 void slave_record_queue_drop_batches_after_length(struct slave_record_queue *h,
-                                           uint64_t length)
+                                                  uint64_t length)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct slave_batch **p = &h->first;
@@ -138,8 +138,9 @@ void slave_record_queue_clear(struct slave_record_queue *h)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-struct slave_batch *slave_record_queue_take_batches_of_range(struct slave_record_queue *h,
-                                            uint64_t from, uint64_t until)
+struct slave_batch *
+slave_record_queue_take_batches_of_range(struct slave_record_queue *h,
+                                         uint64_t from, uint64_t until)
 {
     struct slave_batch *taken = NULL, **end = &taken;
     uint64_t at = from;

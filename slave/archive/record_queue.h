@@ -52,7 +52,7 @@ void slave_record_queue_append_if_room(struct slave_record_queue *h,
 /* Call when the archive was cut back to `length` bytes: drops the batches that
  * end after this length. */
 void slave_record_queue_drop_batches_after_length(struct slave_record_queue *h,
-                                           uint64_t length);
+                                                  uint64_t length);
 /* Call when a snapshot of the run is made: seals the last batch, so that the
  * batch ends where the snapshot ends. */
 void slave_record_queue_seal_last_batch(struct slave_record_queue *h);
@@ -63,8 +63,9 @@ void slave_record_queue_clear(struct slave_record_queue *h);
 /* Returns the list of batches with the archive's bytes [from, until) if all of
  * these are queued, else NULL. In both cases batches that begin before `until`
  * are removed from the queue. */
-struct slave_batch *slave_record_queue_take_batches_of_range(struct slave_record_queue *h,
-                                            uint64_t from, uint64_t until);
+struct slave_batch *
+slave_record_queue_take_batches_of_range(struct slave_record_queue *h,
+                                         uint64_t from, uint64_t until);
 void slave_record_queue_recycle_batches(struct slave_record_queue *h,
                                         struct slave_batch *b);
 

@@ -76,7 +76,8 @@ static int stage_collected_frames(struct slave_repack *r,
                                   struct slave_pack *pack, uint64_t mult,
                                   struct ips_err *err)
 {
-    int rc = slave_archive_pack_and_stage_frames(&r->to, pack, mult, r->frames, r->len, err);
+    int rc = slave_archive_pack_and_stage_frames(&r->to, pack, mult, r->frames,
+                                                 r->len, err);
     r->len = 0;
     return rc;
 }

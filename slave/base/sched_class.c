@@ -11,8 +11,9 @@
 
 #include "common/log.h"
 
-enum slave_sched_class slave_sched_class_choose_by_pool_fill(enum slave_sched_class now,
-                                                unsigned fill, bool waited_for)
+enum slave_sched_class
+slave_sched_class_choose_by_pool_fill(enum slave_sched_class now, unsigned fill,
+                                      bool waited_for)
 {
     static const unsigned enter_nice = 250, enter_normal = 500;
     unsigned down = 50;
@@ -51,7 +52,8 @@ void slave_sched_class_run_loop(struct event_base *base,
     struct loop l = {base, level};
     pthread_t thread;
     if (level == SLAVE_SCHED_NORMAL ||
-        pthread_create(&thread, NULL, lower_thread_priority_and_run_loop, &l) != 0) {
+        pthread_create(&thread, NULL, lower_thread_priority_and_run_loop, &l) !=
+            0) {
         l.sched_class = SLAVE_SCHED_NORMAL;
         (void)lower_thread_priority_and_run_loop(&l);
         return;

@@ -26,8 +26,9 @@ enum slave_sched_class {
  * `fill`: used part of the pool, in 1/1000. `waited_for`: a client waits for an
  * answer. A class is left only when `fill` is 50 below the value at which it
  * was entered (hysteresis). */
-enum slave_sched_class slave_sched_class_choose_by_pool_fill(enum slave_sched_class now,
-                                                unsigned fill, bool waited_for);
+enum slave_sched_class
+slave_sched_class_choose_by_pool_fill(enum slave_sched_class now, unsigned fill,
+                                      bool waited_for);
 
 /* Runs the event loop, in a thread of scheduling class `level`, until
  * event_base_loopbreak(). */

@@ -178,7 +178,8 @@ void slave_work_enqueue(struct slave_work *w, struct slave_job *job)
     pthread_mutex_unlock(&w->lock);
 }
 
-void slave_work_enqueue_job_for_release(struct slave_work *w, struct slave_job *job)
+void slave_work_enqueue_job_for_release(struct slave_work *w,
+                                        struct slave_job *job)
 {
     pthread_mutex_lock(&w->lock);
     job->next = w->drop;

@@ -61,8 +61,8 @@ struct slave_work;
 
 /* Starts the worker thread. Whenever a step has finished, the thread calls
  * on_ready(arg), which must wake the event loop so that it calls
- * slave_work_take_job_with_finished_step(). `graphs` is borrowed; only the worker may use it
- * from now on. */
+ * slave_work_take_job_with_finished_step(). `graphs` is borrowed; only the
+ * worker may use it from now on. */
 int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      void *arg, struct slave_work **out,
                      struct ips_err *err) IPS_MUST_USE;
@@ -73,7 +73,8 @@ void slave_work_stop(struct slave_work *w);
 /* Both functions pass a job to the worker thread: slave_work_enqueue to run its
  * next step, slave_work_enqueue_job_for_release to release and free it. */
 void slave_work_enqueue(struct slave_work *w, struct slave_job *job);
-void slave_work_enqueue_job_for_release(struct slave_work *w, struct slave_job *job);
+void slave_work_enqueue_job_for_release(struct slave_work *w,
+                                        struct slave_job *job);
 /* Returns the id of the request whose step is running; 0: none. */
 uint64_t slave_work_get_running_request_id(struct slave_work *w);
 /* Returns a job whose step has finished, which belongs to the loop again, or

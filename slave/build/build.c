@@ -41,7 +41,7 @@ int b_run_passes(struct build *b)
     b_find_process_ends(b);
     rc = b_find_signal_causes(b);
     if (rc == 0)
-        rc = b_list_untraced_and_unrecorded(b);
+        rc = b_list_unrecorded_processes(b);
     b->careful = b->out->untraced_count > 0;
     if (rc == 0)
         rc = b_make_channel_ends(b);
@@ -85,7 +85,7 @@ int b_run_passes(struct build *b)
         b_incremental_save_counts_and_arcs(b, true);
     b_set_coords_of_end_nodes(b);
     b_limit_coords_by_clock(b);
-    rc = b_mark_ends_whose_peer_may_be_remote(b);
+    rc = b_mark_ends_with_remote_peers(b);
     if (rc == 0)
         rc = b_make_weights(b);
     b_set_progress(b, B_BUILT_WEIGHTS);

@@ -140,7 +140,8 @@ static void raise_arc_target_coord_to_fit_clock(struct build *b, uint32_t v)
  * make. Only few nodes have one, so nodes without one are skipped eight at a
  * time. */
 static void for_each_chain_arc_not_made_by_match(struct build *b, uint32_t c,
-                                  void (*f)(struct build *, uint32_t))
+                                                 void (*f)(struct build *,
+                                                           uint32_t))
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t end = g->chains[c].first + g->chains[c].count;
@@ -158,7 +159,8 @@ static void for_each_chain_arc_not_made_by_match(struct build *b, uint32_t c,
     }
 }
 
-static void for_each_arc_not_made_by_match(struct build *b, void (*f)(struct build *, uint32_t))
+static void for_each_arc_not_made_by_match(struct build *b,
+                                           void (*f)(struct build *, uint32_t))
 {
     for (uint32_t c = 0; c < b->out->g.chain_count; c++)
         for_each_chain_arc_not_made_by_match(b, c, f);
@@ -198,7 +200,8 @@ struct cycle_search {
     uint32_t ready_count, unfinished, dropped;
 };
 
-static void visit_chain_nodes_until_unvisited_source(struct cycle_search *r, uint32_t c)
+static void visit_chain_nodes_until_unvisited_source(struct cycle_search *r,
+                                                     uint32_t c)
 {
     const struct ips_graph *g = r->g;
     uint32_t end = g->chains[c].first + g->chains[c].count;
@@ -274,7 +277,8 @@ static void visit_all_chains_and_break_cycles(struct cycle_search *r)
         r->ready[r->ready_count++] = c - 1;
     for (;;) {
         while (r->ready_count)
-            visit_chain_nodes_until_unvisited_source(r, r->ready[--r->ready_count]);
+            visit_chain_nodes_until_unvisited_source(
+                r, r->ready[--r->ready_count]);
         if (r->unfinished == 0)
             return;
         if (r->dropped < CAREFUL) {

@@ -98,8 +98,8 @@ slave_list_streams_sorted_by_chain(const struct ips_build_input *in,
     return p;
 }
 
-bool slave_does_chain_belong_to_object(const struct ips_built *b, const char *machine,
-                       const char *object, uint32_t chain)
+bool slave_is_chain_of_object(const struct ips_built *b, const char *machine,
+                              const char *object, uint32_t chain)
 {
     char own[256];
     if (chain == IPS_NONE)

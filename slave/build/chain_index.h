@@ -36,7 +36,7 @@ slave_list_streams_sorted_by_chain(const struct ips_build_input *in,
 /* Whether `object` ("", "/", "/machine", ".../process", ".../thread", by number
  * or name) contains this chain of this machine. A stream without a chain
  * (`chain` IPS_NONE) is only in "", "/" and "/machine". */
-bool slave_does_chain_belong_to_object(const struct ips_built *b, const char *machine,
-                       const char *object, uint32_t chain);
+bool slave_is_chain_of_object(const struct ips_built *b, const char *machine,
+                              const char *object, uint32_t chain);
 
 #endif

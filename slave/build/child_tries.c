@@ -103,7 +103,8 @@ enum result { OTHER_COMMAND, SAME_RESULT, OTHER_RESULT };
 /* Compares child `i` of `r` with those of the round before it that ran the same
  * command. */
 static enum result compare_child_with_last_round(const struct loop *y,
-                                           const struct round *r, uint32_t i)
+                                                 const struct round *r,
+                                                 uint32_t i)
 {
     enum result result = OTHER_COMMAND;
     for (uint32_t k = 0; k < y->last.children; k++) {
@@ -191,7 +192,8 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
         add_joined_child_to_round(b, &r, i);
         if (update_and_check_if_loop_continues(&y, &r))
             b->child_tries.n--; /* the loop did not end: it is periodic work */
-        if (compare_child_with_last_round(&y, &r, r.children - 1) != OTHER_RESULT)
+        if (compare_child_with_last_round(&y, &r, r.children - 1) !=
+            OTHER_RESULT)
             continue;
         rc = add_loop(b, &y, &r);
         y.changed = r.child[r.children - 1].command;
@@ -204,7 +206,8 @@ static int find_loops_of_stream(struct build *b, uint32_t stream)
 
 /* ---- names that others freed ---- */
 
-static int compare_directory_changes_by_name(const void *va, const void *vb, void *arg)
+static int compare_directory_changes_by_name(const void *va, const void *vb,
+                                             void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;

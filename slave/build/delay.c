@@ -80,7 +80,7 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
         g->delay[i] =
             proportional_share(early, off_cpu_gap_ns(b, i, first), gaps) +
             proportional_share(late, max_call_delay_ns(b, i), sleeps);
-        if (!b_may_peer_of_node_be_remote(b, i)) { /* the send may be on another
+        if (!b_may_peer_be_remote(b, i)) { /* the send may be on another
                                      machine: its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
             g->wait[i] = ips_sub_sat(g->wait[i], wake);

@@ -134,8 +134,9 @@ static bool is_addr_compatible(const struct ips_addr *a,
 
 /* Whether `s` and `r` can be the same datagram, judging by kind, time and
  * addresses. */
-static bool do_time_and_addresses_allow_match(const struct build *b, const struct b_dgram *s,
-                                 const struct b_dgram *r)
+static bool do_time_and_addresses_allow_match(const struct build *b,
+                                              const struct b_dgram *s,
+                                              const struct b_dgram *r)
 {
     const struct b_end *from = &b->ends[s->end], *to = &b->ends[r->end];
     if (b->out->ends[s->end].kind != b->out->ends[r->end].kind ||
@@ -156,8 +157,9 @@ static bool do_time_and_addresses_allow_match(const struct build *b, const struc
     return s->path_hash && s->path_hash == to->name_hash;
 }
 
-static bool is_same_payload_and_may_match(const struct build *b, const struct b_dgram *s,
-                      const struct b_dgram *r)
+static bool is_same_payload_and_may_match(const struct build *b,
+                                          const struct b_dgram *s,
+                                          const struct b_dgram *r)
 {
     return s->len == r->len && s->hash == r->hash &&
            do_time_and_addresses_allow_match(b, s, r);
@@ -407,8 +409,8 @@ static uint64_t recover_payload_hash(const struct b_dgram *d)
 
 /* Whether the receive may have the first bytes of datagram `s`. */
 static bool may_receive_be_truncated_from_send(const struct build *b,
-                                     const struct b_dgram *s,
-                                     const struct b_dgram *r)
+                                               const struct b_dgram *s,
+                                               const struct b_dgram *r)
 {
     if (r->cut == IPS_CUT_KNOWN ? s->len != r->len : s->len <= r->len)
         return false;

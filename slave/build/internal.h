@@ -38,8 +38,7 @@
  *
  * Before pass `weights`, g.w holds coordinates: the position of each node on
  * the CPU clock of its chain, ns. Times are ns of CLOCK_MONOTONIC_RAW. Input is
- * untrusted: every index here is in range or IPS_NONE, whatever the records
- * contain.
+ * untrusted: with any records, every index here is in range or IPS_NONE.
  */
 #ifndef IPS_SLAVE_BUILD_INTERNAL_H
 #define IPS_SLAVE_BUILD_INTERNAL_H
@@ -98,8 +97,7 @@ struct b_walk {
     size_t at;
     struct slave_record_expander proc_line;
 };
-/* The smallest size, in bytes, of a record of each type; 0 for unknown types.
- */
+/* The smallest size (bytes) of a record of each type; 0 for unknown types. */
 extern const uint16_t b_rec_min[256];
 
 /* Whether the stream may have records of this type. */
@@ -351,8 +349,8 @@ bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
 /* least number of spare nodes after each chain of an incremental build */
 #define B_GROW_ROOM 256u
-/* build/incremental/: for incremental builds; b_incremental_get_spins_of_final_nodes()
- * also works in other builds. */
+/* build/incremental/: for incremental builds;
+ * b_incremental_get_final_spins() also works in other builds. */
 int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
@@ -371,15 +369,14 @@ bool b_incremental_find_traffic_row(const struct build *b, uint32_t end,
 /* Whether the incremental build makes tables only, without arcs. */
 bool b_incremental_makes_only_tables(const struct build *b);
 /* Returns the spinning of final nodes, *count elements. */
-const struct ips_spun *b_incremental_get_spins_of_final_nodes(const struct build *b,
-                                                    uint32_t *count);
+const struct ips_spun *b_incremental_get_final_spins(const struct build *b,
+                                                     uint32_t *count);
 
 /* Channel ids from B_USED_IDS - 1 on count as used by several chains. B_USERS:
  * `writer` or `reader` of a b_end that several chains use. */
 #define B_USED_IDS 65536u
 #define B_USERS UINT32_MAX
-/* build/plain/early.c: adds the stream's channels to b->uses, clears b->used.
- */
+/* build/plain/early.c: adds a stream's channels to b->uses, clears b->used. */
 int b_collect_channel_uses(struct build *b, uint32_t stream) IPS_MUST_USE;
 int b_init_early_match(struct build *b) IPS_MUST_USE; /* before pass `node` */
 /* Returns the sends that the receives of chain `c` at end `to` are matched with
@@ -403,7 +400,8 @@ void b_make_awaited_file_arcs(struct build *b);
 int b_find_child_tries(struct build *b) IPS_MUST_USE;    /* child_tries.c */
 void b_exclude_naps_before_own_trigger(struct build *b); /* own_part.c */
 void b_make_child_try_arcs(struct build *b);
-void b_link_retry_to_following_join(struct build *b, const struct b_stream *s, uint64_t t);
+void b_link_retry_to_next_join(struct build *b, const struct b_stream *s,
+                               uint64_t t);
 int b_link_or_append_retry_of_acquire(struct build *b, const struct b_stream *s,
                                       const struct ips_rec_sync *r, uint64_t t,
                                       uint64_t t_ret) IPS_MUST_USE;
@@ -419,9 +417,10 @@ void b_make_signal_arcs(struct build *b);                 /* build/signal.c */
 uint32_t b_find_process_of_pid(const struct build *b, const uint32_t *by_pid,
                                uint64_t pidns, uint32_t pid, uint64_t t);
 int b_find_job_stops(struct build *b, const uint32_t *by_pid)
-    IPS_MUST_USE;                                  /* build/job_control.c */
-void b_make_job_stop_arcs(struct build *b);        /* build/job_control.c */
-int b_list_untraced_and_unrecorded(struct build *b) IPS_MUST_USE; /* build/untraced.c */
+    IPS_MUST_USE;                           /* build/job_control.c */
+void b_make_job_stop_arcs(struct build *b); /* build/job_control.c */
+int b_list_unrecorded_processes(struct build *b)
+    IPS_MUST_USE; /* build/untraced.c */
 /* build/untraced.c: b_scan_unrecorded() adds an UNSEEN record to b->unseens;
  * b_scan_module() adds a MODULE record only if it is of a runtime whose waits
  * have no records. GCC's OpenMP makes futex system calls directly, that of LLVM
@@ -457,14 +456,14 @@ uint64_t b_simulate_io_cost_ps(const struct build *b, struct b_stream *s,
 /* Whether so much time passed since the stream's previous call that the agent's
  * code and data have left the L1 caches. To be called once for each recorded
  * call, in order, because it stores the return of this call. */
-static inline bool b_check_cold_caches_and_note_call(struct b_stream *s, uint64_t t,
-                                     uint64_t t_ret)
+static inline bool b_check_cold_caches_and_note_call(struct b_stream *s,
+                                                     uint64_t t, uint64_t t_ret)
 {
     bool cold = ips_sub_sat(t, s->cost_ret_ns) >= IPS_COLD_NS;
     s->cost_ret_ns = t_ret;
     return cold;
 }
-void b_limit_probe_costs_to_arc_weights(struct build *b);        /* build/cost.c */
+void b_limit_probe_costs_to_arc_weights(struct build *b); /* build/cost.c */
 void b_make_eof_and_accept_arcs(struct build *b); /* build/end_holders.c */
 /* For node `node`, which read an end-of-file at end `end`: returns true if this
  * side had shut down receiving there before node `other` closed the peer's end
@@ -489,8 +488,9 @@ int b_break_cycles(struct build *b) IPS_MUST_USE;          /* build/causal.c */
 int b_make_times_consistent(struct build *b) IPS_MUST_USE; /* build/wall.c */
 void b_distribute_run_delays(struct build *b);             /* build/delay.c */
 struct b_delay_span b_first_delay_window(const struct build *b, uint32_t chain);
-int b_make_tables(struct build *b) IPS_MUST_USE;   /* build/table.c */
-int b_mark_ends_whose_peer_may_be_remote(struct build *b) IPS_MUST_USE; /* build/peer.c */
+int b_make_tables(struct build *b) IPS_MUST_USE; /* build/table.c */
+int b_mark_ends_with_remote_peers(struct build *b)
+    IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
 int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
@@ -641,7 +641,7 @@ static inline void b_set_cross(struct build *b, uint32_t node, uint32_t xpred,
 /* Whether the peer of node i's channel may be on another machine. Then the
  * node's time must not be moved, because the two clocks are aligned by such
  * times. */
-static inline bool b_may_peer_of_node_be_remote(const struct build *b, uint32_t i)
+static inline bool b_may_peer_be_remote(const struct build *b, uint32_t i)
 {
     uint32_t end = b->out->g.site[i];
     return b->far && end != UINT32_MAX && b->far[end];
@@ -668,7 +668,7 @@ static inline bool b_is_end_in_memory(const struct build *b, uint32_t end)
 }
 /* Whether b_make_weights() also corrects the waits (g.wait). It cannot if a
  * later pass still moves times; then pass `wall` corrects them. */
-static inline bool b_does_weights_pass_correct_waits(const struct build *b)
+static inline bool b_weights_pass_corrects_waits(const struct build *b)
 {
     return !b->delays.n && !b->incremental && !b->in->general;
 }

@@ -9,7 +9,8 @@ static inline __attribute__((always_inline)) void
 decode_io_interval(struct maker *m, const struct ips_rec_io *r, bool send,
                    struct interval *v)
 {
-    b_decode_interval_and_count_sleep(m, r->h.word, r->h.t, r->t_ret, r->cpu, r->cpu_ret, v);
+    b_decode_interval_and_count_sleep(m, r->h.word, r->h.t, r->t_ret, r->cpu,
+                                      r->cpu_ret, v);
     v->chan = b_find_chan(m->b, m->s->image, r->h.a);
     if (v->chan)
         v->end = send ? v->chan->end_send : v->chan->end_recv;
@@ -57,7 +58,8 @@ void b_end_pending_wait_as_idle(struct maker *m)
     b_add_wait_to_sums(m, IPS_WAIT_IDLE, m->wait.blocked_ns);
     b_add_wait_without_waker(m, m->wait.arc, m->wait.blocked_ns, false);
     if (m->b->notes)
-        b_waits_add_row_of_pending_poll(m, IPS_WAIT_IDLE, m->wait.blocked_ns, false);
+        b_waits_add_row_of_pending_poll(m, IPS_WAIT_IDLE, m->wait.blocked_ns,
+                                        false);
 }
 
 /* Whether the pending poll waited for this receive. m->wait.ready, if known, is
@@ -172,8 +174,10 @@ static inline int add_byte_receive(struct maker *m, const struct ips_rec_io *r,
     return rc;
 }
 
-static int add_eof_accept_or_broken_event(struct maker *m, const struct interval *v,
-                          uint32_t node, enum b_event_kind kind, uint32_t ext)
+static int add_eof_accept_or_broken_event(struct maker *m,
+                                          const struct interval *v,
+                                          uint32_t node, enum b_event_kind kind,
+                                          uint32_t ext)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->events, b->err);
@@ -219,8 +223,10 @@ append_external(struct maker *m, const struct interval *v, uint32_t node,
     return 0;
 }
 
-int b_add_receive_if_sender_may_be_remote(struct maker *m, const struct interval *v, uint32_t node,
-                      uint64_t len, uint64_t slept)
+int b_add_receive_if_sender_may_be_remote(struct maker *m,
+                                          const struct interval *v,
+                                          uint32_t node, uint64_t len,
+                                          uint64_t slept)
 {
     uint32_t ext;
     return append_external(m, v, node, 0, len, slept, &ext);
@@ -254,7 +260,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     return 0;
 }
 
-static int add_broken_channel_node(struct maker *m, const struct interval *v)
+int b_add_broken_channel_node(struct maker *m, const struct interval *v)
 {
     if (v->end == IPS_NONE || m->b->ends[v->end].datagram)
         return 0;
@@ -262,7 +268,8 @@ static int add_broken_channel_node(struct maker *m, const struct interval *v)
                                v->end),
              ext;
     int rc = append_external(m, v, node, IPS_POS_EOF, 0, 0, &ext);
-    return rc < 0 ? rc : add_eof_accept_or_broken_event(m, v, node, B_BROKEN, ext);
+    return rc < 0 ? rc
+                  : add_eof_accept_or_broken_event(m, v, node, B_BROKEN, ext);
 }
 
 int b_on_send(struct maker *m, const uint8_t *p)
@@ -280,7 +287,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     if (r.err || r.result < 0)
         b_add_sleep_of_call_if_unexplained(m, &v, r.err);
     if (r.err == EPIPE || r.err == ECONNRESET)
-        return add_broken_channel_node(m, &v);
+        return b_add_broken_channel_node(m, &v);
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     if (r.err || r.result < 0 || (r.result == 0 && !datagram))
         return 0;
@@ -328,9 +335,10 @@ static inline int add_data_receive(struct maker *m, const struct ips_rec_io *r,
     return add_byte_receive(m, r, v, node);
 }
 
-static int add_receive_of_eof_or_accept(struct maker *m, const struct ips_rec_io *r,
-                             const struct interval *v, uint32_t node,
-                             uint64_t slept)
+static int add_receive_of_eof_or_accept(struct maker *m,
+                                        const struct ips_rec_io *r,
+                                        const struct interval *v, uint32_t node,
+                                        uint64_t slept)
 {
     bool accept = r->op == IPS_OP_ACCEPT;
     uint32_t ext;
@@ -338,7 +346,8 @@ static int add_receive_of_eof_or_accept(struct maker *m, const struct ips_rec_io
                              slept, &ext);
     if (rc < 0 || m->b->out->ends[v->end].kind == IPS_CHAN_USER)
         return rc;
-    return add_eof_accept_or_broken_event(m, v, node, accept ? B_ACCEPT : B_EOF, ext);
+    return add_eof_accept_or_broken_event(m, v, node, accept ? B_ACCEPT : B_EOF,
+                                          ext);
 }
 
 int b_on_recv(struct maker *m, const uint8_t *p)
@@ -399,7 +408,7 @@ int b_add_wait_of_failed_receive(struct maker *m, const uint8_t *p)
     b_add_sleep_of_call_if_unexplained(m, &v, r.err);
     b_end_pending_wait_as_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE
-               ? add_broken_channel_node(m, &v)
+               ? b_add_broken_channel_node(m, &v)
                : 0;
 }
 
@@ -446,100 +455,6 @@ static int on_disk(struct maker *m, const struct interval *v)
     if (!v->blocked)
         return 0;
     return make_external_wait_nodes(m, v, IPS_WAIT_DISK);
-}
-
-/* Counts a choice if another channel ended this poll than the previous poll at
- * the same call site, or if several channels were ready. */
-static void count_poll_if_several_channels_possible(struct maker *m, const struct ips_rec_io *r)
-{
-    struct last_poll_choice *c = NULL;
-    if (r->result <= 0 || r->err || r->ready == 0)
-        return;
-    for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
-        if (m->chosen[k].ready && m->chosen[k].site == r->site)
-            c = &m->chosen[k];
-    bool other = c && c->ready != r->ready;
-    if (!c)
-        c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
-    *c = (struct last_poll_choice){r->site, r->ready};
-    m->row->choices += other || r->result > 1;
-}
-
-static int on_poll(struct maker *m, const struct ips_rec_io *r,
-                   struct interval *v)
-{
-    struct b_signal_taken *y;
-    struct spin spin = b_pop_and_count_spin_before_call(m, v);
-    count_poll_if_several_channels_possible(m, r);
-    /* The outer epoll reported that an inner epoll is ready; this poll of the
-     * inner epoll shows which channel is ready. */
-    if (b_is_nested_epoll_pending(m) && r->result > 0) {
-        struct pending *w = &m->wait;
-        if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
-            w->pending = false;
-            v->cpu = ips_min_u64(v->cpu, w->cpu);
-            v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
-            b_add_wait_and_node_of_polled_signal(m, v, y);
-            return 0;
-        }
-        if (v->blocked)
-            b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
-        w->ready = r->ready;
-        w->t_ret = v->t_ret;
-        w->cpu_ret = v->cpu_ret;
-        b_make_pending_poll_node_if_of_stream(m, r);
-        return 0;
-    }
-    /* The next wait ends a pending wait. But if the event that ended the
-     * pending wait is known, a poll that returns something at once is not a
-     * wait: the program only asks again what is ready. */
-    if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
-        return 0;
-    b_end_pending_wait_as_idle(m);
-    if (!v->blocked && !spin.elapsed_ns)
-        return 0;
-    if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
-                                   poll, fails with this error */
-        b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
-        v->chan = b_find_chan(m->b, m->s->image, r->ready);
-        v->end = v->chan ? v->chan->end_recv : IPS_NONE;
-        b_add_sleep_of_call_if_unexplained(m, v, r->err);
-        return add_broken_channel_node(m, v);
-    }
-    if (r->err || r->result < 0) {
-        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
-        b_add_sleep_of_call_if_unexplained(m, v, r->err);
-    } else if (r->result == 0) {
-        m->row->empty_polls++;
-        if (v->blocked && b_count_if_nap(m, v))
-            return 0;
-        m->b->out->counts.idle++;
-        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
-        b_add_wait_and_node_of_polled_signal(m, v, y);
-    } else if (r->ready == IPS_READY_TIMERFD) {
-        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
-    } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
-        /* The node of the SIGNAL record that follows gets this sleep. */
-        m->sigwait_ret = v->t_ret;
-        m->sigwait_cpu = v->cpu;
-        m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
-        if (v->blocked)
-            b_record_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
-    } else {
-        m->wait = (struct pending){.pending = true,
-                                   .fresh = true,
-                                   .cpu = v->cpu,
-                                   .cpu_ret = v->cpu_ret,
-                                   .t = v->t,
-                                   .t_ret = v->t_ret,
-                                   .blocked_ns = v->blocked ? v->blocked_ns : 0,
-                                   .ready = r->ready,
-                                   .arc = m->b->nodes,
-                                   .spin = spin};
-        b_make_pending_poll_node_if_of_stream(m, r);
-    }
-    return 0;
 }
 
 enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op)
@@ -644,10 +559,11 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
         b_make_file_event_node(m, &r);
         return 0;
     }
-    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                      r.cpu_ret, &v);
     struct b_sync *object = pop_sync_of_poll_ended_by_object(m, &r);
     if (object) {
-        count_poll_if_several_channels_possible(m, &r);
+        b_count_poll_if_channels_vary(m, &r);
         if (v.blocked && !b_is_nested_epoll_pending(m))
             /* not after a nested epoll: this poll shows why the outer epoll
              * returned, so the pending wait continues */
@@ -661,7 +577,7 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
     case IPS_OP_POLL:
     case IPS_OP_SELECT:
     case IPS_OP_EPOLL:
-        return on_poll(m, &r, &v);
+        return b_on_poll(m, &r, &v);
     case IPS_OP_DISK:
         return on_disk(m, &v);
     case IPS_OP_SPIN:

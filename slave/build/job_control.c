@@ -124,7 +124,7 @@ static void mark_process_stopped(struct sweep *s, uint32_t proc, uint64_t t)
 /* Adds a b_job_stop for the stop of stopped_process[k], which `c` ended, and
  * removes the process from the list. */
 static int append_job_stop_and_mark_process_running(struct sweep *s, uint32_t k,
-                                 const struct change *c)
+                                                    const struct change *c)
 {
     struct build *b = s->b;
     uint32_t proc = s->stopped_process[k];
@@ -297,7 +297,8 @@ static bool read_record_clocks(const struct maker *m, uint32_t type,
 /* The position of the stop's node among the nodes of a call that slept through
  * the stop. */
 enum where { BEFORE, WITHIN, BEHIND };
-static enum where choose_position_of_stop_node_in_call(uint32_t type, const uint8_t *p)
+static enum where choose_position_of_stop_node_in_call(uint32_t type,
+                                                       const uint8_t *p)
 {
     struct ips_rec_io io;
     struct ips_rec_head h;
@@ -404,7 +405,7 @@ int b_make_node_of_stop_within_call(struct maker *m)
 }
 
 uint64_t b_get_sleep_ns_incl_stop_if_call_went_on(const struct maker *m,
-                                              const struct interval *v)
+                                                  const struct interval *v)
 {
     const struct b_job_stop *in = m->job_stop.in;
     bool longer = in && v->t_ret - in->until > WOKEN_NS;
@@ -444,7 +445,7 @@ int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
 }
 
 int b_make_stop_node_at_return_if_pending(struct maker *m, uint32_t type,
-                                  const uint8_t *p)
+                                          const uint8_t *p)
 {
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;

@@ -224,8 +224,9 @@ static void link_child_to_fork(struct build *b, uint32_t f, uint32_t chain)
  * call had not returned at time t, when the child started; or IPS_NONE.
  * Children come in order of start. So a fork that cannot match (another kind,
  * with a child, or returned before t) is never tried again. */
-static uint32_t find_unreturned_popen_or_system_fork(const struct links *l, uint32_t parent,
-                                     uint64_t t)
+static uint32_t find_unreturned_popen_or_system_fork(const struct links *l,
+                                                     uint32_t parent,
+                                                     uint64_t t)
 {
     struct build *b = l->b;
     uint32_t *next = &b->procs[parent].order_next;
@@ -248,8 +249,8 @@ static uint32_t find_unreturned_popen_or_system_fork(const struct links *l, uint
     return IPS_NONE;
 }
 
-/* Prepares find_unreturned_popen_or_system_fork(): sets where the forks of each process begin
- * in by_proc, and when calls of popen and system returned. */
+/* Prepares find_unreturned_popen_or_system_fork(): sets where the forks of each
+ * process begin in by_proc, and when calls of popen and system returned. */
 static void prepare_popen_search(struct links *l)
 {
     struct build *b = l->b;
@@ -486,7 +487,8 @@ int b_link_forks_and_joins(struct build *b)
 
 /* ---- arcs ---- */
 
-static void make_fork_arc_and_arc_of_vfork_return(struct build *b, const struct b_fork *f)
+static void make_fork_arc_and_arc_of_vfork_return(struct build *b,
+                                                  const struct b_fork *f)
 {
     if (f->child == IPS_NONE || f->node == IPS_NO_NODE)
         return;
@@ -527,7 +529,8 @@ static void make_arc_of_failed_child_wait(struct build *b,
 /* Returns the node that let the join return: the END of the awaited thread or
  * process. A JOIN of kind GONE waited until a process did not exist any more:
  * that is when its parent's join returned. */
-static uint32_t find_node_that_let_join_return(const struct build *b, const struct b_join *j)
+static uint32_t find_node_that_let_join_return(const struct build *b,
+                                               const struct b_join *j)
 {
     uint32_t by =
         j->kind == IPS_JOIN_GONE ? b->procs[j->child_proc].join : IPS_NONE;

@@ -106,7 +106,7 @@ static bool is_lock_row_before(const struct ips_lock_row *x,
  * be before: rows of a chain stay in the order of its records, even if their
  * stamps are wrong. */
 static void move_row_after_previous_if_before(const struct ips_lock_row *last,
-                                    struct ips_lock_row *row)
+                                              struct ips_lock_row *row)
 {
     row->t = ips_max_u64(row->t, last->t);
     if (!is_lock_row_before(row, last))
@@ -515,8 +515,9 @@ static bool is_lock_used_by_several_chains(const struct locks *l)
     return false;
 }
 
-static int add_rows_of_object_used_by_several_chains(struct locks *l, const uint32_t *order,
-                              uint32_t n)
+static int add_rows_of_object_used_by_several_chains(struct locks *l,
+                                                     const uint32_t *order,
+                                                     uint32_t n)
 {
     const struct b_sync *first = &l->b->syncs.v[order[0]];
     int rc = 0;
@@ -618,7 +619,8 @@ int b_make_lock_rows(struct build *b)
                                            &b->syncs.v[l.order[i]],
                                            &b->syncs.v[l.order[next]]) == 0;)
             next++;
-        rc = add_rows_of_object_used_by_several_chains(&l, l.order + i, next - i);
+        rc = add_rows_of_object_used_by_several_chains(&l, l.order + i,
+                                                       next - i);
     }
     if (rc == 0 && l.out->lock_count)
         qsort(l.out->lock, l.out->lock_count, sizeof(*l.out->lock),

@@ -355,9 +355,9 @@ static int match_listed_receives(struct build *b, uint32_t to)
  * b_compute_xkind_if_whole_message(). False: it is another case, and nothing
  * was changed.
  */
-static inline bool match_receive_if_it_got_whole_next_send(struct build *b,
-                                                  struct match_cursor *f,
-                                                  uint32_t v, uint64_t len)
+static inline bool
+match_receive_if_it_got_whole_next_send(struct build *b, struct match_cursor *f,
+                                        uint32_t v, uint64_t len)
 {
     const struct ips_graph *g = &b->out->g;
     const struct b_send *send = f->send.op;
@@ -381,7 +381,8 @@ static inline bool match_receive_if_it_got_whole_next_send(struct build *b,
 /* Returns a bit set: bit k is set if node k (of n, at most 64) is a receive
  * without a known send. */
 static uint64_t find_unmatched_receives_as_bit_set(const uint8_t *kind,
-                                       const uint8_t *xkind, uint32_t n)
+                                                   const uint8_t *xkind,
+                                                   uint32_t n)
 {
     const uint64_t each = 0x0101010101010101ULL;
     uint64_t bits = 0;
@@ -407,16 +408,17 @@ static void match_unlisted_receives(struct build *b, struct match_cursor *flows)
     const struct ips_graph *g = &b->out->g;
     const bool general = b->in->general;
     for (uint32_t from = 0; from < g->node_count; from += 64) {
-        uint64_t left =
-            find_unmatched_receives_as_bit_set(g->kind + from, g->xkind + from,
-                                   ips_min_u32(g->node_count - from, 64));
+        uint64_t left = find_unmatched_receives_as_bit_set(
+            g->kind + from, g->xkind + from,
+            ips_min_u32(g->node_count - from, 64));
         for (; left; left &= left - 1) {
             uint32_t i = from + (uint32_t)__builtin_ctzll(left);
             uint64_t len = g->xlen[i];
             if (!len || g->site[i] == IPS_NONE || !flows[g->site[i]].open)
                 continue;
             struct match_cursor *f = &flows[g->site[i]];
-            if (!general && match_receive_if_it_got_whole_next_send(b, f, i, len))
+            if (!general &&
+                match_receive_if_it_got_whole_next_send(b, f, i, len))
                 continue;
             struct b_send *send = advance_to_send_or_count_unmatched(b, f, len);
             if (!send) {
@@ -559,7 +561,8 @@ void b_link_blocked_sends_or_mark_preempted(struct build *b,
     }
 }
 
-void b_mark_small_blocked_remote_sends_preempted(struct build *b, struct b_send_cursor s)
+void b_mark_small_blocked_remote_sends_preempted(struct build *b,
+                                                 struct b_send_cursor s)
 {
     for (; s.op; b_next_send(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
@@ -592,8 +595,8 @@ static void match_blocked_sends(struct build *b)
         if (b->ends[i].local && b->ends[peer].send_blocked)
             match_blocked_sends_of_end(b, peer, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
-            b_mark_small_blocked_remote_sends_preempted(b,
-                                          b_init_send_cursor(b, &b->ends[i]));
+            b_mark_small_blocked_remote_sends_preempted(
+                b, b_init_send_cursor(b, &b->ends[i]));
     }
 }
 

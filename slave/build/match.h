@@ -119,10 +119,9 @@ struct b_matched {
  * Because the coordinate of the send is limited first, the receive moves only
  * if its CPU after the arc does not fit into the time between send and receive
  * at all; b_limit_receive_coord() has the general case. */
-static inline struct b_matched
-b_link_receive_and_limit_both_coords(struct build *b, const struct match_cursor *f,
-                       struct b_send *send, uint64_t t_ns, uint64_t cpu_at,
-                       uint64_t coord, uint64_t wait, uint64_t len)
+static inline struct b_matched b_link_receive_and_limit_both_coords(
+    struct build *b, const struct match_cursor *f, struct b_send *send,
+    uint64_t t_ns, uint64_t cpu_at, uint64_t coord, uint64_t wait, uint64_t len)
 {
     uint64_t after = ips_sub_sat(cpu_at, coord);
     uint64_t time = ips_sub_sat(t_ns, send->t), room = ips_sub_sat(time, after);
@@ -150,12 +149,12 @@ b_link_receive_and_limit_both_coords(struct build *b, const struct match_cursor 
 /* A value with a bit set at this position or above is negative, or damaged. */
 #define B_WHOLE_BITS 60
 
-/* Does what b_link_receive_and_limit_both_coords() does, in the common case: all bytes up to
- * `read`, this receive included, were received as whole messages, and the time
- * between send and receive is more than enough for the CPU of both sides.
- * `after`: CPU of the receive after the arc. Returns the kind of the receive's
- * arc; 0: it is not the common case. Whether a receive slept is unpredictable,
- * so there is no branch on it. */
+/* Does what b_link_receive_and_limit_both_coords() does, in the common case:
+ * all bytes up to `read`, this receive included, were received as whole
+ * messages, and the time between send and receive is more than enough for the
+ * CPU of both sides. `after`: CPU of the receive after the arc. Returns the
+ * kind of the receive's arc; 0: it is not the common case. Whether a receive
+ * slept is unpredictable, so there is no branch on it. */
 static inline __attribute__((always_inline)) uint8_t
 b_compute_xkind_if_whole_message(const struct b_send *send, uint64_t t_ns,
                                  uint64_t after, uint64_t wait, uint64_t read,
@@ -198,11 +197,14 @@ bool b_does_clock_contradict_match(const struct build *b,
                                    const struct b_send *send, bool whole);
 /* b_has_unrecorded_user() returns whether an unrecorded process wrote or read
  * the stream as well; the receives of end `to` must be listed. For such a
- * stream, b_match_stream_with_unrecorded_user() matches the receives whose sends are certain, and
- * b_link_poll_of_stream_with_unrecorded_user(), called later, makes the arc to a poll. */
+ * stream, b_match_stream_with_unrecorded_user() matches the receives whose
+ * sends are certain, and b_link_poll_of_stream_with_unrecorded_user(), called
+ * later, makes the arc to a poll. */
 bool b_has_unrecorded_user(struct build *b, uint32_t to);
-int b_match_stream_with_unrecorded_user(struct build *b, uint32_t to) IPS_MUST_USE;
-void b_link_poll_of_stream_with_unrecorded_user(struct build *b, const struct b_poll *p);
+int b_match_stream_with_unrecorded_user(struct build *b,
+                                        uint32_t to) IPS_MUST_USE;
+void b_link_poll_of_stream_with_unrecorded_user(struct build *b,
+                                                const struct b_poll *p);
 
 /* Input of b_link_blocked_sends_or_mark_preempted(): the sends of one end, and
  * the receives of the other. */
@@ -235,6 +237,7 @@ uint32_t b_find_node_that_made_space(const struct build *b, uint32_t node,
 /* For a channel whose other end is on another machine: marks the blocked sends
  * of at most B_ROOM_ALWAYS_BYTES as preempted, from `send` on. Only the length
  * decides, because it is not known here how much the other end has read. */
-void b_mark_small_blocked_remote_sends_preempted(struct build *b, struct b_send_cursor send);
+void b_mark_small_blocked_remote_sends_preempted(struct build *b,
+                                                 struct b_send_cursor send);
 
 #endif

@@ -39,9 +39,10 @@ void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v)
 
 /* ---- closes, processes ---- */
 
-static int append_channel_close_or_exec_event(struct maker *m, enum b_hold_kind kind,
-                                        uint64_t t, uint32_t arg, uint32_t node,
-                                        uint32_t how)
+static int append_channel_close_or_exec_event(struct maker *m,
+                                              enum b_hold_kind kind, uint64_t t,
+                                              uint32_t arg, uint32_t node,
+                                              uint32_t how)
 {
     struct build *b = m->b;
     int rc = B_MORE(b->holds, b->err);
@@ -83,8 +84,8 @@ static int on_exec(struct maker *m, const uint8_t *p)
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
     uint32_t node = b_add_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
-    return append_channel_close_or_exec_event(m, B_HOLD_EXEC, t, m->s->image, node,
-                                        0);
+    return append_channel_close_or_exec_event(m, B_HOLD_EXEC, t, m->s->image,
+                                              node, 0);
 }
 
 /* Whether the parent sleeps in a fork of this kind until the child executes its
@@ -128,7 +129,8 @@ static void on_join(struct maker *m, const uint8_t *p)
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
     struct interval v;
-    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                      r.cpu_ret, &v);
     struct b_join *j = &m->b->joins.v[m->next_join++];
     if (j->kind == IPS_JOIN_GONE) {
         j->node =
@@ -180,9 +182,10 @@ static struct b_sync *pop_matched_mq_notify_sync(struct maker *m,
 
 /* Makes and returns the node at which the thread took signal `y`, if that
  * depends on another node; else IPS_NO_NODE. */
-static uint32_t make_signal_node_if_cause_is_recorded(struct maker *m,
-                                 const struct b_signal_taken *y, uint64_t coord,
-                                 uint64_t slept)
+static uint32_t
+make_signal_node_if_cause_is_recorded(struct maker *m,
+                                      const struct b_signal_taken *y,
+                                      uint64_t coord, uint64_t slept)
 {
     struct build *b = m->b;
     struct b_sync *notice = pop_matched_mq_notify_sync(m, y);
@@ -205,7 +208,8 @@ static void on_signal(struct maker *m)
     const bool waited = y->t == m->sigwait_ret;
     const uint64_t coord =
         waited ? ips_min_u64(y->cpu, m->sigwait_cpu) : y->cpu;
-    y->node = make_signal_node_if_cause_is_recorded(m, y, coord, waited ? m->sigwait_slept : 0);
+    y->node = make_signal_node_if_cause_is_recorded(
+        m, y, coord, waited ? m->sigwait_slept : 0);
     if (y->node != IPS_NO_NODE) {
         /* nothing to add: the cross arc of y->node says what the thread waited
          * for */
@@ -239,8 +243,9 @@ struct b_signal_taken *b_pop_signal_of_signalfd_poll(struct maker *m,
     return y;
 }
 
-void b_add_wait_and_node_of_polled_signal(struct maker *m, const struct interval *v,
-                                 struct b_signal_taken *y)
+void b_add_wait_and_node_of_polled_signal(struct maker *m,
+                                          const struct interval *v,
+                                          struct b_signal_taken *y)
 {
     struct build *b = m->b;
     b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
@@ -295,8 +300,8 @@ static void store_time_of_lost_records(struct maker *m, const uint8_t *p)
 /* Consumes and returns up to `most` ns of the run delay that the kernel counted
  * from the last reading before `from` to the first after `t`. The thread was
  * ready to run during that time, and did not wait for a page. */
-static uint64_t consume_run_delay_of_interval(struct maker *m, uint64_t from, uint64_t t,
-                                  uint64_t most)
+static uint64_t consume_run_delay_of_interval(struct maker *m, uint64_t from,
+                                              uint64_t t, uint64_t most)
 {
     const struct b_stream *s = m->s;
     const struct b_delay *d = m->b->delays.v + s->first_delay;

@@ -150,7 +150,7 @@ struct interval {
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
 void b_waits_add_row_of_pending_poll(struct maker *m, enum ips_wait_cause cause,
-                         uint64_t ns, bool taken);
+                                     uint64_t ns, bool taken);
 /* Notes the call site `site` at which the thread released a lock that another
  * thread waited for. */
 void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
@@ -192,14 +192,14 @@ int b_make_chain_end(struct maker *m) IPS_MUST_USE;
 void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v);
 
 /* build/job_control.c, for processes that were stopped:
- * b_make_stop_nodes_before_record() and b_make_stop_node_at_return_if_pending() are
- * called around each record, b_make_node_of_stop_within_call() between the two
- * nodes of a sleep. They add the node of a stop that ended there.
+ * b_make_stop_nodes_before_record() and b_make_stop_node_at_return_if_pending()
+ * are called around each record, b_make_node_of_stop_within_call() between the
+ * two nodes of a sleep. They add the node of a stop that ended there.
  * b_subtract_job_stop() subtracts the stop from the call's wait. */
 int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
                                     const uint8_t *p) IPS_MUST_USE;
 int b_make_stop_node_at_return_if_pending(struct maker *m, uint32_t type,
-                                  const uint8_t *p) IPS_MUST_USE;
+                                          const uint8_t *p) IPS_MUST_USE;
 int b_make_node_of_stop_within_call(struct maker *m) IPS_MUST_USE;
 void b_subtract_job_stop(struct maker *m, struct interval *v);
 /* Functions of build/process_ends.c. */
@@ -222,16 +222,17 @@ int b_store_kill_arc_for_later(struct build *b, uint32_t node,
  * counts only if the thread slept on after the stop. To be called before
  * b_make_node_of_stop_within_call(). */
 uint64_t b_get_sleep_ns_incl_stop_if_call_went_on(const struct maker *m,
-                                              const struct interval *v);
+                                                  const struct interval *v);
 
 /* Stores in *v the corrected times of a record with a call and a return. Adds
  * the time slept to off_ns, subtracts a stop of the process, and finds the
  * signal that ended the call. Inline and with the result by pointer, because
  * this runs for nearly every record: a returned struct would be copied, which
  * stalls on pending stores. */
-static inline void b_decode_interval_and_count_sleep(struct maker *m, uint32_t word, uint64_t t,
-                                     uint64_t t_ret, uint64_t cpu,
-                                     uint64_t cpu_ret, struct interval *v)
+static inline void
+b_decode_interval_and_count_sleep(struct maker *m, uint32_t word, uint64_t t,
+                                  uint64_t t_ret, uint64_t cpu,
+                                  uint64_t cpu_ret, struct interval *v)
 {
     v->t_ret =
         ips_max_u64(b_stamp_to_ns(&m->s->clock, word, t_ret), m->last_ret);
@@ -253,8 +254,8 @@ static inline void b_decode_interval_and_count_sleep(struct maker *m, uint32_t w
         b_attribute_sleep_if_signal_ended_it(m, v);
 }
 
-/* Returns the part of a call, in ns, that b_decode_interval_and_count_sleep() did not add to
- * off_ns. */
+/* Returns the part of a call, in ns, that b_decode_interval_and_count_sleep()
+ * did not add to off_ns. */
 static inline uint64_t b_get_unblocked_ns(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
@@ -277,29 +278,37 @@ void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
                           const struct interval *v, uint64_t len, bool send);
 /* build/io.c: adds a struct b_external for a receive of bytes, if the
  * sender may be on another machine. */
-int b_add_receive_if_sender_may_be_remote(struct maker *m, const struct interval *v, uint32_t node,
-                      uint64_t len, uint64_t slept) IPS_MUST_USE;
+int b_add_receive_if_sender_may_be_remote(struct maker *m,
+                                          const struct interval *v,
+                                          uint32_t node, uint64_t len,
+                                          uint64_t slept) IPS_MUST_USE;
 /* build/io.c: these make the nodes and count the waits of one record of type
  * SEND, RECV, RECVCALL or BLOCK. */
 int b_on_send(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+/* Makes the node at which the call `v` learned that its stream is broken. */
+int b_add_broken_channel_node(struct maker *m,
+                              const struct interval *v) IPS_MUST_USE;
 int b_on_recv(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-int b_add_wait_of_failed_receive(struct maker *m, const uint8_t *p) IPS_MUST_USE;
-int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p) IPS_MUST_USE;
+int b_add_wait_of_failed_receive(struct maker *m,
+                                 const uint8_t *p) IPS_MUST_USE;
+int b_make_nodes_of_blocking_call(struct maker *m,
+                                  const uint8_t *p) IPS_MUST_USE;
 /* build/node.c: if `r` is a poll of a signalfd that no read followed, returns
  * its entry of takings[] and advances m->next_taking past the entry; else
- * returns NULL. b_add_wait_and_node_of_polled_signal() counts the poll's wait, and makes
- * its node if the cause is known. */
+ * returns NULL. b_add_wait_and_node_of_polled_signal() counts the poll's wait,
+ * and makes its node if the cause is known. */
 struct b_signal_taken *
 b_pop_signal_of_signalfd_poll(struct maker *m, const struct ips_rec_io *r);
-void b_add_wait_and_node_of_polled_signal(struct maker *m, const struct interval *v,
-                                 struct b_signal_taken *y);
+void b_add_wait_and_node_of_polled_signal(struct maker *m,
+                                          const struct interval *v,
+                                          struct b_signal_taken *y);
 /* build/poll.c: makes the node of signal `y`, which the kernel sent because a
  * channel was ready, and returns it. The node is at coordinate `coord`; the
  * thread slept for `slept` ns. IPS_NO_NODE: the signal names no end of a
  * stream. */
 uint32_t b_make_node_of_descriptor_ready_signal(struct maker *m,
-                                 const struct b_signal_taken *y, uint64_t coord,
-                                 uint64_t slept);
+                                                const struct b_signal_taken *y,
+                                                uint64_t coord, uint64_t slept);
 /* Whether the kernel sent the signal because a descriptor was ready. */
 static inline bool b_is_descriptor_ready_signal(const struct b_signal_taken *y)
 {
@@ -319,9 +328,16 @@ void b_add_sleep_of_call_if_unexplained(struct maker *m,
  * without a node, the wait counts as a poll after which nothing was read. */
 void b_end_pending_wait_as_idle(struct maker *m);
 
+/* build/poll.c: counts a choice if another channel ended this poll than the
+ * previous poll at the same call site, or if several channels were ready. */
+void b_count_poll_if_channels_vary(struct maker *m, const struct ips_rec_io *r);
+/* build/poll.c: handles the record of a poll, select or epoll. */
+int b_on_poll(struct maker *m, const struct ips_rec_io *r,
+              struct interval *v) IPS_MUST_USE;
 /* build/poll.c: called when the poll `r` reports what the pending wait waited
  * for. If that is an end of a stream, the wait gets a node. */
-void b_make_pending_poll_node_if_of_stream(struct maker *m, const struct ips_rec_io *r);
+void b_make_pending_poll_node_if_of_stream(struct maker *m,
+                                           const struct ips_rec_io *r);
 /* Called when the receive `v` from the channel of the pending poll follows.
  * True: the receive takes over the wait, and the poll's node is removed. False:
  * the poll's node keeps the wait. */
@@ -356,7 +372,8 @@ bool b_count_if_nap_between_child_tries(struct maker *m,
                                         const struct interval *v);
 
 /* Functions of build/spin.c. */
-int b_append_spin_cpu_of_node(struct maker *m, uint32_t node, uint64_t ns) IPS_MUST_USE;
+int b_append_spin_cpu_of_node(struct maker *m, uint32_t node,
+                              uint64_t ns) IPS_MUST_USE;
 void b_store_pending_spin(struct maker *m, const struct interval *v);
 /* Returns and counts the spinning that ended with the success `v`; sets v->cpu
  * to the CPU time at the first attempt. */
@@ -366,7 +383,8 @@ struct spin b_pop_and_count_spin_before_call(struct maker *m,
  * under `cause`, lowers v->cpu to the coordinate of the poll, and adds the
  * poll's spinning to *spin. */
 void b_count_pending_wait_as_wait_of_call(struct maker *m, struct interval *v,
-                              enum ips_wait_cause cause, struct spin *spin);
+                                          enum ips_wait_cause cause,
+                                          struct spin *spin);
 /* Records that the spinning `s` ended with node `node`, and subtracts its CPU
  * time from cpu_at of that node. Returns 0 or a negative IPS_E_ code. */
 int b_append_spin_and_lower_node_cpu(struct maker *m, uint32_t node,

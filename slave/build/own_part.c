@@ -69,8 +69,9 @@ static bool may_channel_reach_process(struct try_walk *x, uint32_t id,
     return x->leads;
 }
 
-static bool may_kill_reach_process_or_ancestor(const struct build *b, const struct b_kill *k,
-                           uint32_t proc)
+static bool may_kill_reach_process_or_ancestor(const struct build *b,
+                                               const struct b_kill *k,
+                                               uint32_t proc)
 {
     for (uint32_t n = 0; n < ANCESTORS && proc != IPS_NONE; n++) {
         if (k->to_group || k->pid == b->out->procs[proc].pid)
@@ -106,7 +107,9 @@ static bool may_record_trigger_success(struct try_walk *x,
     return may_channel_reach_process(x, id, cause);
 }
 
-static void move_start_of_tries_to_trigger_record(struct try_walk *x, uint32_t type, const uint8_t *p)
+static void move_start_of_tries_to_trigger_record(struct try_walk *x,
+                                                  uint32_t type,
+                                                  const uint8_t *p)
 {
     struct build *b = x->b;
     struct ips_rec_head h;
@@ -135,8 +138,8 @@ static void move_start_of_tries_to_trigger_record(struct try_walk *x, uint32_t t
 /* At `t`, the thread of `stream` let a thread of process `acquirer` continue.
  * Tries of `stream` under way at `t` that this may have made succeed now begin
  * at `t`. */
-static void move_start_of_tries_to_release(struct build *b, uint32_t stream, uint64_t t,
-                          uint32_t acquirer)
+static void move_start_of_tries_to_release(struct build *b, uint32_t stream,
+                                           uint64_t t, uint32_t acquirer)
 {
     uint32_t low = b->streams[stream].first_retry;
     uint32_t end = stream + 1 < b->in->stream_count
@@ -165,8 +168,8 @@ static uint32_t process_of_stream(const struct build *b, uint32_t stream)
     return b->images[b->streams[stream].image].proc;
 }
 
-/* Calls move_start_of_tries_to_release() for all events that let another thread continue:
- * releases that ended a wait, and files that a thread waited for. */
+/* Calls move_start_of_tries_to_release() for all events that let another thread
+ * continue: releases that ended a wait, and files that a thread waited for. */
 static void set_start_of_tries_for_each_release(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {
@@ -174,13 +177,15 @@ static void set_start_of_tries_for_each_release(struct build *b)
         if (a->release || a->cause == IPS_NONE)
             continue;
         const struct b_sync *r = &b->syncs.v[a->cause];
-        move_start_of_tries_to_release(b, r->stream, r->t, process_of_stream(b, a->stream));
+        move_start_of_tries_to_release(b, r->stream, r->t,
+                                       process_of_stream(b, a->stream));
     }
     for (uint32_t i = 0; i < b->retries.n; i++) {
         const struct b_retry *y = &b->retries.v[i];
         if (y->made != IPS_NONE)
-            move_start_of_tries_to_release(b, b->mades.v[y->made].stream, b->mades.v[y->made].t,
-                          process_of_stream(b, y->stream));
+            move_start_of_tries_to_release(b, b->mades.v[y->made].stream,
+                                           b->mades.v[y->made].t,
+                                           process_of_stream(b, y->stream));
     }
 }
 

@@ -201,7 +201,8 @@ static uint32_t find_entry_of_side(const struct build *b, const struct entry *v,
     return from;
 }
 
-static void join_user_channel_ends(struct build *b, const struct entry *v, uint32_t n)
+static void join_user_channel_ends(struct build *b, const struct entry *v,
+                                   uint32_t n)
 {
     for (uint32_t i = 0, next; i < n; i = next) {
         for (next = i + 1;
@@ -226,7 +227,7 @@ static void join_user_channel_ends(struct build *b, const struct entry *v, uint3
 /* Marks ends whose peer may be in another pool: on another machine, or on this
  * one if several pools act as "machines". So a local address does not exclude
  * this. Only the master knows all ends. */
-int b_mark_ends_whose_peer_may_be_remote(struct build *b)
+int b_mark_ends_with_remote_peers(struct build *b)
 {
     for (uint32_t i = 0; i < b->out->end_count; i++) {
         const struct b_end *e = &b->ends[i];

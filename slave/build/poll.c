@@ -10,6 +10,8 @@
  * The nodes are made in pass `node`. Their arcs are made after pass `match`,
  * because the bytes that were read before the poll determine which send ended
  * it. */
+#include <errno.h>
+
 #include "slave/build/match.h"
 #include "slave/build/node.h"
 
@@ -51,7 +53,8 @@ static void make_poll_node_if_of_stream_end(struct maker *m, struct pending *w,
     b->out->g.wait[w->node] = ips_add_sat(w->blocked_ns, w->spin.elapsed_ns);
 }
 
-void b_make_pending_poll_node_if_of_stream(struct maker *m, const struct ips_rec_io *r)
+void b_make_pending_poll_node_if_of_stream(struct maker *m,
+                                           const struct ips_rec_io *r)
 {
     make_poll_node_if_of_stream_end(m, &m->wait, r->h.a);
 }
@@ -117,8 +120,8 @@ void b_end_wait_at_poll_node(struct maker *m)
 }
 
 uint32_t b_make_node_of_descriptor_ready_signal(struct maker *m,
-                                 const struct b_signal_taken *y, uint64_t coord,
-                                 uint64_t slept)
+                                                const struct b_signal_taken *y,
+                                                uint64_t coord, uint64_t slept)
 {
     struct pending w = {.ready = (uint32_t)y->value,
                         .cpu = coord,
@@ -130,6 +133,97 @@ uint32_t b_make_node_of_descriptor_ready_signal(struct maker *m,
     if (w.node != IPS_NO_NODE)
         m->b->poll_failed |= append_poll(m, &w) < 0;
     return w.node;
+}
+
+void b_count_poll_if_channels_vary(struct maker *m, const struct ips_rec_io *r)
+{
+    struct last_poll_choice *c = NULL;
+    if (r->result <= 0 || r->err || r->ready == 0)
+        return;
+    for (uint32_t k = 0; k < CHOSEN_KEPT && !c; k++)
+        if (m->chosen[k].ready && m->chosen[k].site == r->site)
+            c = &m->chosen[k];
+    bool other = c && c->ready != r->ready;
+    if (!c)
+        c = &m->chosen[m->chosen_next++ % CHOSEN_KEPT];
+    *c = (struct last_poll_choice){r->site, r->ready};
+    m->row->choices += other || r->result > 1;
+}
+
+int b_on_poll(struct maker *m, const struct ips_rec_io *r, struct interval *v)
+{
+    struct b_signal_taken *y;
+    struct spin spin = b_pop_and_count_spin_before_call(m, v);
+    b_count_poll_if_channels_vary(m, r);
+    /* The outer epoll reported that an inner epoll is ready; this poll of the
+     * inner epoll shows which channel is ready. */
+    if (b_is_nested_epoll_pending(m) && r->result > 0) {
+        struct pending *w = &m->wait;
+        if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
+            w->pending = false;
+            v->cpu = ips_min_u64(v->cpu, w->cpu);
+            v->blocked_ns = ips_add_sat(v->blocked_ns, w->blocked_ns);
+            b_add_wait_and_node_of_polled_signal(m, v, y);
+            return 0;
+        }
+        if (v->blocked)
+            b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        w->ready = r->ready;
+        w->t_ret = v->t_ret;
+        w->cpu_ret = v->cpu_ret;
+        b_make_pending_poll_node_if_of_stream(m, r);
+        return 0;
+    }
+    /* The next wait ends a pending wait. But if the event that ended the
+     * pending wait is known, a poll that returns something at once is not a
+     * wait: the program only asks again what is ready. */
+    if (!v->blocked && r->result > 0 && m->wait.pending && m->wait.ready)
+        return 0;
+    b_end_pending_wait_as_idle(m);
+    if (!v->blocked && !spin.elapsed_ns)
+        return 0;
+    if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
+                                   poll, fails with this error */
+        b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        v->chan = b_find_chan(m->b, m->s->image, r->ready);
+        v->end = v->chan ? v->chan->end_recv : IPS_NONE;
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
+        return b_add_broken_channel_node(m, v);
+    }
+    if (r->err || r->result < 0) {
+        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_add_sleep_of_call_if_unexplained(m, v, r->err);
+    } else if (r->result == 0) {
+        m->row->empty_polls++;
+        if (v->blocked && b_count_if_nap(m, v))
+            return 0;
+        m->b->out->counts.idle++;
+        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
+        b_add_wait_and_node_of_polled_signal(m, v, y);
+    } else if (r->ready == IPS_READY_TIMERFD) {
+        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
+        /* The node of the SIGNAL record that follows gets this sleep. */
+        m->sigwait_ret = v->t_ret;
+        m->sigwait_cpu = v->cpu;
+        m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
+        if (v->blocked)
+            b_record_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
+    } else {
+        m->wait = (struct pending){.pending = true,
+                                   .fresh = true,
+                                   .cpu = v->cpu,
+                                   .cpu_ret = v->cpu_ret,
+                                   .t = v->t,
+                                   .t_ret = v->t_ret,
+                                   .blocked_ns = v->blocked ? v->blocked_ns : 0,
+                                   .ready = r->ready,
+                                   .arc = m->b->nodes,
+                                   .spin = spin};
+        b_make_pending_poll_node_if_of_stream(m, r);
+    }
+    return 0;
 }
 
 /* ---- arcs ---- */
@@ -431,7 +525,8 @@ int b_make_poll_arcs(struct build *b)
     for (uint32_t i = 0; i < b->polls.n && rc == 0;)
         i = make_poll_arcs_of_end(&k, i, &rc);
     if (b->exts.n)
-        qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v), compare_external_receives_by_node);
+        qsort(b->exts.v, b->exts.n, sizeof(*b->exts.v),
+              compare_external_receives_by_node);
     ips_free_large(k.wanted);
     ips_free_large(k.reads.v);
     return rc;

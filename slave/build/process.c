@@ -40,7 +40,7 @@ static int group_streams_into_images(struct build *b)
 /* Returns the stream of the thread that executed another program at the end of
  * the image, or IPS_NONE. */
 static uint32_t find_stream_whose_exec_ended_image(const struct build *b,
-                                 const struct b_image *im)
+                                                   const struct b_image *im)
 {
     uint32_t best = IPS_NONE;
     for (uint32_t i = 0; i < im->stream_count; i++) {
@@ -224,7 +224,8 @@ static void group_streams_into_threads(struct build *b, struct thread *threads,
         for (uint32_t k = 0; k < proc->image_count; k++) {
             uint32_t image = proc->first_image + k, from = IPS_NONE;
             if (k > 0) {
-                uint32_t s = find_stream_whose_exec_ended_image(b, &b->images[image - 1]);
+                uint32_t s = find_stream_whose_exec_ended_image(
+                    b, &b->images[image - 1]);
                 from = s == IPS_NONE ? IPS_NONE : b->streams[s].chain;
             }
             uint32_t t = make_image_threads(b, image, threads, count, from);

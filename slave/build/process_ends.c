@@ -170,8 +170,9 @@ static int compare_kills_by_target(const void *va, const void *vb, void *arg)
 
 /* Returns the index in s->kills of the first KILL of `to` at time t or later.
  */
-static uint32_t find_first_kill_of_target_from_time(const struct death_search *s,
-                                const struct target *to, uint64_t t)
+static uint32_t
+find_first_kill_of_target_from_time(const struct death_search *s,
+                                    const struct target *to, uint64_t t)
 {
     const struct build *b = s->b;
     uint32_t low = 0, high = b->kills.n;

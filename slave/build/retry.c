@@ -24,9 +24,11 @@
  * record has the successful try. *made is NULL if the tries were not added: a
  * thread that computes for more than half of the time works between its tries,
  * so its sleeps are not naps. */
-static int add_retry_unless_thread_computed(struct build *b, const struct b_stream *s, uint64_t t,
-                     uint64_t to, uint64_t cpu, uint64_t cpu_to,
-                     struct b_retry **made)
+static int add_retry_unless_thread_computed(struct build *b,
+                                            const struct b_stream *s,
+                                            uint64_t t, uint64_t to,
+                                            uint64_t cpu, uint64_t cpu_to,
+                                            struct b_retry **made)
 {
     *made = NULL;
     if (b_blocked_ns(t, to, cpu, cpu_to) < ips_sub_sat(cpu_to, cpu))
@@ -68,7 +70,8 @@ static int add_retry_of_found_file(struct build *b, const struct b_stream *s,
                                    uint64_t t_ret)
 {
     struct b_retry *made;
-    int rc = add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
+    int rc = add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu,
+                                              r->cpu_ret, &made);
     if (made) {
         made->of_file = true;
         made->dev = r->h.a;
@@ -85,7 +88,8 @@ static bool find_tries_of_channel(const struct b_tries *v, uint32_t n,
     return *at < n;
 }
 
-static void add_tries_of_channel_if_absent(struct b_tries *v, uint32_t *n, const struct b_tries *y)
+static void add_tries_of_channel_if_absent(struct b_tries *v, uint32_t *n,
+                                           const struct b_tries *y)
 {
     uint32_t at;
     if (*n < B_TRIES_KEPT && !find_tries_of_channel(v, *n, y->chan, &at))
@@ -107,7 +111,8 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
     uint32_t at;
     int rc = 0;
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_RETRY)
-        return add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
+        return add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu,
+                                                r->cpu_ret, &made);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_MADE)
         return append_created_file(b, s, r, t);
     if (type == IPS_REC_BLOCK && r->op == IPS_OP_FOUND)
@@ -118,7 +123,8 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
     }
     if (is_sleep_or_poll_timeout(type, r)) {
         for (at = 0; at < s->try_count; at++)
-            add_tries_of_channel_if_absent(s->napped, &s->napped_count, &s->tries[at]);
+            add_tries_of_channel_if_absent(s->napped, &s->napped_count,
+                                           &s->tries[at]);
         s->nap_ret_ns = t_ret;
         s->slept_ns = ips_add_sat(s->slept_ns, ips_sub_sat(t_ret, t));
     }
@@ -126,7 +132,8 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
     if (type == IPS_REC_RECV && !r->err && r->result >= 0 &&
         find_tries_of_channel(s->napped, s->napped_count, y.chan, &at)) {
         const struct b_tries *first = &s->napped[at];
-        rc = add_retry_unless_thread_computed(b, s, first->t, t, first->cpu, r->cpu, &made);
+        rc = add_retry_unless_thread_computed(b, s, first->t, t, first->cpu,
+                                              r->cpu, &made);
         s->napped[at] = s->napped[--s->napped_count];
     }
     if (made)
@@ -136,8 +143,9 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
 
 /* Returns the last b_retry of the stream if its successful try was called at t,
  * else NULL. */
-static struct b_retry *find_last_retry_that_succeeded_at(const struct build *b,
-                                       const struct b_stream *s, uint64_t t)
+static struct b_retry *
+find_last_retry_that_succeeded_at(const struct build *b,
+                                  const struct b_stream *s, uint64_t t)
 {
     uint32_t n = b->retries.n;
     return n > s->first_retry && b->retries.v[n - 1].to == t
@@ -145,7 +153,8 @@ static struct b_retry *find_last_retry_that_succeeded_at(const struct build *b,
                : NULL;
 }
 
-void b_link_retry_to_following_join(struct build *b, const struct b_stream *s, uint64_t t)
+void b_link_retry_to_next_join(struct build *b, const struct b_stream *s,
+                               uint64_t t)
 {
     struct b_retry *made = find_last_retry_that_succeeded_at(b, s, t);
     if (made)
@@ -162,7 +171,8 @@ int b_link_or_append_retry_of_acquire(struct build *b, const struct b_stream *s,
     if (apart)
         made = find_last_retry_that_succeeded_at(b, s, t_ret);
     else if (r->value == B_SYNC_TRIED && !r->err)
-        rc = add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu, r->cpu_ret, &made);
+        rc = add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu,
+                                              r->cpu_ret, &made);
     if (made) {
         made->sync = b->syncs.n;
         made->whole = !apart;
@@ -199,8 +209,9 @@ struct nap {
 };
 
 /* Sets *n if the record is a sleep, or a wait that reached its time limit. */
-static bool read_nap_if_sleep_or_timeout(const struct b_stream *s, uint32_t type, const uint8_t *p,
-                     struct nap *n)
+static bool read_nap_if_sleep_or_timeout(const struct b_stream *s,
+                                         uint32_t type, const uint8_t *p,
+                                         struct nap *n)
 {
     struct ips_rec_io r;
     struct ips_rec_sync a;
@@ -529,7 +540,8 @@ static bool count_if_nap_between_tries(struct maker *m,
 /* Whether another thread or process can write to the stream's memory: another
  * thread of its image, a forked child, or the parent that forked it. Otherwise
  * no flag in memory can change while the thread naps. */
-static bool can_others_write_memory_of_stream(const struct build *b, const struct b_stream *s)
+static bool can_others_write_memory_of_stream(const struct build *b,
+                                              const struct b_stream *s)
 {
     const struct b_image *im = &b->images[s->image];
     const uint32_t made_by = b->procs[im->proc].fork;

@@ -72,8 +72,9 @@ static void update_pending_poll(struct scan *c, uint32_t type,
  * queue got a message or space. The poll waited for that event, whether or not
  * a read follows. Also handles a poll of a nested epoll, and a poll that was
  * repeated in a spin. */
-static int append_sync_if_object_ended_poll(struct scan *c, const struct ips_rec_io *r,
-                            uint64_t t_ret)
+static int add_sync_if_object_ended_poll(struct scan *c,
+                                         const struct ips_rec_io *r,
+                                         uint64_t t_ret)
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
     bool queue = ips_ready_is_queue(r->ready);
@@ -98,8 +99,9 @@ static int append_sync_if_object_ended_poll(struct scan *c, const struct ips_rec
 /* Adds an entry to takings[] for a poll that slept for a signalfd. If a read of
  * the signalfd follows, removes this entry again, because the SIGNAL records of
  * the read have the senders. */
-static int add_or_remove_signal_of_signalfd_poll(struct scan *c, const struct ips_rec_io *r,
-                            uint64_t t_ret)
+static int update_signal_of_signalfd_poll(struct scan *c,
+                                          const struct ips_rec_io *r,
+                                          uint64_t t_ret)
 {
     struct build *b = c->b;
     struct b_signal_taken *last = b->takings.n > c->s->first_taking
@@ -148,8 +150,8 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
                           type == IPS_REC_RECV);
     if (type != IPS_REC_BLOCK)
         return 0;
-    rc = add_or_remove_signal_of_signalfd_poll(c, &r, t_ret);
-    return rc == 0 ? append_sync_if_object_ended_poll(c, &r, t_ret) : rc;
+    rc = update_signal_of_signalfd_poll(c, &r, t_ret);
+    return rc == 0 ? add_sync_if_object_ended_poll(c, &r, t_ret) : rc;
 }
 
 static void scan_start(struct scan *c, const uint8_t *p)
@@ -214,7 +216,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_join r;
     memcpy(&r, p, sizeof(r));
-    b_link_retry_to_following_join(c->b, c->s, c->t);
+    b_link_retry_to_next_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
     extend_stream_cpu(c->s, r.cpu_ret);
@@ -278,7 +280,7 @@ static int append_sync_of_mq_notify_signal(struct scan *c,
     return rc;
 }
 
-static int scan_kill_or_taken_signal(struct scan *c, uint32_t type, const uint8_t *p)
+static int scan_kill_or_signal(struct scan *c, uint32_t type, const uint8_t *p)
 {
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
@@ -322,8 +324,9 @@ static int scan_kill_or_taken_signal(struct scan *c, uint32_t type, const uint8_
 /* Completes the b_sync of a read of an eventfd or of an inotify watch. If a
  * poll waited for the event, the wait starts at the poll; if nothing waited,
  * the b_sync is `ready`. */
-static void complete_event_sync_by_earlier_poll(struct scan *c, const struct ips_rec_sync *r,
-                                uint64_t t_ret)
+static void complete_sync_by_earlier_poll(struct scan *c,
+                                          const struct ips_rec_sync *r,
+                                          uint64_t t_ret)
 {
     struct b_sync *s = &c->b->syncs.v[c->b->syncs.n - 1];
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
@@ -346,8 +349,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     if (type == IPS_REC_RELEASE && b_is_release_mostly_without_waiter(r.h.a) &&
         c->b->nodes)
-        return 0; /* an incremental build has no wait that this record could end
-                   */
+        return 0; /* no wait of an incremental build ends here */
     int rc =
         type == IPS_REC_ACQUIRE
             ? b_link_or_append_retry_of_acquire(c->b, c->s, &r, c->t, t_ret)
@@ -374,7 +376,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
     };
     if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a) &&
         !b_is_acquire_after_tries(r.h.a, r.value))
-        complete_event_sync_by_earlier_poll(c, &r, t_ret);
+        complete_sync_by_earlier_poll(c, &r, t_ret);
     return 0;
 }
 
@@ -512,7 +514,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         return scan_chan(c, p);
     case IPS_REC_KILL:
     case IPS_REC_SIGNAL:
-        return scan_kill_or_taken_signal(c, type, p);
+        return scan_kill_or_signal(c, type, p);
     case IPS_REC_THREADCPU:
         return scan_cpu_time_of_other_thread(c, p);
     case IPS_REC_ACQUIRE:

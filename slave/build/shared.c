@@ -54,10 +54,10 @@ enum doubt { DOUBT_NONE, DOUBT_WRITER, DOUBT_READER };
 /* Returns whether the clock contradicts that `send` wrote the last byte of `r`,
  * because an unrecorded process wrote (DOUBT_WRITER) or read (DOUBT_READER) as
  * well. `send` NULL: no known send did; `whole`: none can come later. */
-static enum doubt classify_clock_contradiction_of_match(const struct build *b,
-                                           const struct b_read *r,
-                                           const struct b_send *send,
-                                           bool whole)
+static enum doubt
+classify_clock_contradiction_of_match(const struct build *b,
+                                      const struct b_read *r,
+                                      const struct b_send *send, bool whole)
 {
     if (!send)
         return whole ? DOUBT_WRITER : DOUBT_NONE;
@@ -71,8 +71,8 @@ bool b_does_clock_contradict_match(const struct build *b,
                                    const struct b_read *r,
                                    const struct b_send *send, bool whole)
 {
-    return b->careful &&
-           classify_clock_contradiction_of_match(b, r, send, whole) != DOUBT_NONE;
+    return b->careful && classify_clock_contradiction_of_match(
+                             b, r, send, whole) != DOUBT_NONE;
 }
 
 bool b_has_unrecorded_user(struct build *b, uint32_t to)
@@ -85,8 +85,8 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to)
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         const struct b_send *send = b_advance_to_send_of_receive(b, &f, r->len);
-        enum doubt doubt =
-            classify_clock_contradiction_of_match(b, r, send, b->out->ends[from].closed);
+        enum doubt doubt = classify_clock_contradiction_of_match(
+            b, r, send, b->out->ends[from].closed);
         if (doubt == DOUBT_WRITER)
             return true;
         taken |= doubt == DOUBT_READER;
@@ -121,7 +121,8 @@ static int collect_moments_when_stream_was_empty(struct shared_stream *k)
     int rc = 0;
     for (uint32_t i = 0; i < k->reads && rc == 0; i++) {
         uint64_t since = sleep_start_of_receive(b, &k->read[i]);
-        rc = since == UINT64_MAX ? 0 : add_moment_when_stream_was_empty(k, since);
+        rc = since == UINT64_MAX ? 0
+                                 : add_moment_when_stream_was_empty(k, since);
     }
     for (uint32_t i = 0; i < b->polls.n && rc == 0; i++) {
         const struct b_poll *p = &b->polls.v[i];
@@ -276,7 +277,8 @@ int b_match_stream_with_unrecorded_user(struct build *b, uint32_t to)
     return rc;
 }
 
-void b_link_poll_of_stream_with_unrecorded_user(struct build *b, const struct b_poll *p)
+void b_link_poll_of_stream_with_unrecorded_user(struct build *b,
+                                                const struct b_poll *p)
 {
     const struct b_end *e = &b->ends[p->end];
     const struct b_read *v = b->reads + e->first_read;

@@ -49,7 +49,8 @@ struct spin b_pop_and_count_spin_before_call(struct maker *m,
 }
 
 void b_count_pending_wait_as_wait_of_call(struct maker *m, struct interval *v,
-                              enum ips_wait_cause cause, struct spin *spin)
+                                          enum ips_wait_cause cause,
+                                          struct spin *spin)
 {
     struct pending *w = &m->wait;
     v->cpu = ips_min_u64(v->cpu, w->cpu);

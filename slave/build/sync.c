@@ -96,7 +96,7 @@ static bool is_file_range_or_dir_entry(const struct b_sync *s)
 /* Like b_compare_sync_objects(), but all parts of a file or directory count as
  * one object. */
 static int compare_sync_objects_ignoring_range(const struct b_sync *x,
-                                    const struct b_sync *y)
+                                               const struct b_sync *y)
 {
     CMP3(x->image, y->image);
     CMP3(x->dev, y->dev);
@@ -276,7 +276,8 @@ static const struct b_sync *find_adjacent_wait(const struct build *b,
 
 /* Whether the thread, after the wait at `index`, did nothing but a test and now
  * waits for the same object again, in an unfinished call. */
-static bool waits_again_in_unfinished_call(const struct build *b, uint32_t index)
+static bool waits_again_in_unfinished_call(const struct build *b,
+                                           uint32_t index)
 {
     const struct b_sync *v = b->syncs.v, *a = &v[index];
     const struct ips_current_call *begun = &b->streams[a->stream].in->begun;
@@ -299,7 +300,8 @@ static bool may_wait_have_ended_before_timeout(const struct build *b,
 {
     const struct b_sync *a = &b->syncs.v[index];
     if (!is_kind_waited_for_in_a_loop(a) || a->err != ETIMEDOUT ||
-        find_adjacent_wait(b, index, 1) || waits_again_in_unfinished_call(b, index))
+        find_adjacent_wait(b, index, 1) ||
+        waits_again_in_unfinished_call(b, index))
         return false;
     const struct b_sync *before = find_adjacent_wait(b, index, -1);
     *earliest = before && before->err == ETIMEDOUT
@@ -314,7 +316,7 @@ static bool may_wait_have_ended_before_timeout(const struct build *b,
  * counts only if it came just before the return: an earlier one of the first
  * kind would have woken `a`, too, and one of the second kind was not for it. */
 static void match_timed_out_wait(const struct object *o, struct b_sync *a,
-                            uint64_t earliest)
+                                 uint64_t earliest)
 {
     struct b_sync *v = o->b->syncs.v;
     const uint64_t just = ips_sub_sat(a->t_ret, JUST_BEFORE_NS);
@@ -448,18 +450,21 @@ static void match_acquires_of_object(struct object *o, bool after)
     }
 }
 
-static void match_acquires_of_all_objects(struct build *b, uint32_t *order, bool after)
+static void match_acquires_of_all_objects(struct build *b, uint32_t *order,
+                                          bool after)
 {
     for (uint32_t i = 0; i < b->syncs.n;) {
         struct object o = {.b = b, .release = order + i};
         const struct b_sync *first = &b->syncs.v[order[i]];
         for (; i < b->syncs.n && b->syncs.v[order[i]].release &&
-               compare_sync_objects_ignoring_range(first, &b->syncs.v[order[i]]) == 0;
+               compare_sync_objects_ignoring_range(first,
+                                                   &b->syncs.v[order[i]]) == 0;
              i++)
             o.releases++;
         o.acquire = order + i;
         for (; i < b->syncs.n && !b->syncs.v[order[i]].release &&
-               compare_sync_objects_ignoring_range(first, &b->syncs.v[order[i]]) == 0;
+               compare_sync_objects_ignoring_range(first,
+                                                   &b->syncs.v[order[i]]) == 0;
              i++)
             o.acquires++;
         if (o.acquires)

@@ -95,7 +95,9 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     s->node = b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                          has_spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
     b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
-    return has_spun(s) ? b_append_spin_cpu_of_node(m, s->node, v->cpu_ret - v->cpu) : 0;
+    return has_spun(s)
+               ? b_append_spin_cpu_of_node(m, s->node, v->cpu_ret - v->cpu)
+               : 0;
 }
 
 /* Makes the node of a connect, or of a test of a name, that succeeded after
@@ -131,7 +133,8 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
     if (m->next_sync >= b->syncs.n || s->stream != m->s - b->streams) {
         /* There is no b_sync: the scan of an incremental build makes none for
          * such a record (scan_sync). */
-        b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+        b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                          r.cpu_ret, &v);
         count_blocked_terminal_write_wait(m, &r, &v);
         return 0;
     }
@@ -140,7 +143,8 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
         make_node_after_tries(m, s);
         return 0;
     }
-    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret, &v);
+    b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                      r.cpu_ret, &v);
     if (!s->release)
         rc = b_is_event_object(s->kind) && !s->err
                  ? b_count_event_wait_and_make_node(m, s, &v)
@@ -166,7 +170,8 @@ void b_make_short_lock_node_if_used(struct maker *m, const uint8_t *p)
     struct b_sync *s = &m->b->syncs.v[m->next_sync++];
     struct interval v;
     if (s->used) {
-        b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.h.t, r.cpu, r.cpu, &v);
+        b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.h.t, r.cpu,
+                                          r.cpu, &v);
         s->node =
             b_add_node(m->b, IPS_NODE_AUX, v.cpu_ret, v.t, v.cpu, IPS_NONE);
     }
@@ -186,7 +191,7 @@ int b_subtract_spin_cpu(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     uint32_t n = 0;
-    const struct ips_spun *before = b_incremental_get_spins_of_final_nodes(b, &n);
+    const struct ips_spun *before = b_incremental_get_final_spins(b, &n);
     if (!b->spins.n && !n)
         return 0;
     b->out->spun = b_calloc(b->spins.n + n, sizeof(*b->out->spun), b->err);

@@ -210,8 +210,10 @@ int b_append_unfinished_sends_that_arrived(struct build *b)
  * ended at time `end` with the process or its exec. If the KILL that ended the
  * process is known, the thread waited for that signal: then makes the node of
  * the signal. */
-static int count_unfinished_wait_and_make_kill_node(struct maker *m, const struct b_stream *s,
-                                 uint64_t end, uint64_t slept)
+static int count_unfinished_wait_and_make_kill_node(struct maker *m,
+                                                    const struct b_stream *s,
+                                                    uint64_t end,
+                                                    uint64_t slept)
 {
     struct build *b = m->b;
     const struct ips_current_call *begun = &s->in->begun;

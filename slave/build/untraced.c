@@ -172,7 +172,7 @@ static void count_missing_threads(struct build *b)
     }
 }
 
-int b_list_untraced_and_unrecorded(struct build *b)
+int b_list_unrecorded_processes(struct build *b)
 {
     b->out->untraced = b_calloc(ROWS_MAX, sizeof(*b->out->untraced), b->err);
     b->out->unrecorded =

@@ -106,7 +106,7 @@ void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
 /* Adds the row of the pending wait. `taken`: the current record takes over the
  * wait; else the wait ends at the poll itself. */
 void b_waits_add_row_of_pending_poll(struct maker *m, enum ips_wait_cause cause,
-                         uint64_t ns, bool taken)
+                                     uint64_t ns, bool taken)
 {
     struct b_wait_notes *n = m->b->notes;
     struct ips_wait_row *r = ns ? add_wait_row(m, cause, ns) : NULL;
@@ -163,8 +163,8 @@ static struct recent_stack *find_recent_stack(struct b_wait_notes *n,
     return NULL;
 }
 
-static uint32_t get_recent_stack_index_of_long_wait(struct b_wait_notes *n, uint64_t site,
-                                uint64_t ns)
+static uint32_t get_recent_stack_index_of_long_wait(struct b_wait_notes *n,
+                                                    uint64_t site, uint64_t ns)
 {
     struct recent_stack *k =
         site && ns > STACK_AFTER_NS ? find_recent_stack(n, site) : NULL;

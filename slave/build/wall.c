@@ -106,7 +106,7 @@ static bool may_have_backward_arc(const struct build *b)
 {
     const struct ips_graph *g = &b->out->g;
     bool against =
-        b->bends || b->backwards || !b_does_weights_pass_correct_waits(b);
+        b->bends || b->backwards || !b_weights_pass_corrects_waits(b);
     for (uint32_t k = 0; k < b->arcs.n && !against; k++) {
         uint32_t i = b->arcs.v[k], x = g->xpred[i];
         against = x != IPS_NO_NODE && g->at[x] > g->at[i];
@@ -169,7 +169,7 @@ static void limit_waits_and_delays(struct build *b, uint32_t c)
         uint64_t room = ips_sub_sat(apart - g->wait[i], g->w[i]);
         /* if another machine woke the thread at the node before, the delay
          * after that wake-up is in this arc */
-        if (queued && b_may_peer_of_node_be_remote(b, i - 1))
+        if (queued && b_may_peer_be_remote(b, i - 1))
             room += b->off[i - 1];
         g->delay[i] = ips_min_u64(g->delay[i], room);
     }

@@ -351,7 +351,7 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
     sum += b->gone;
     sum -= b->out->counts.spin_ns;
     uint32_t n = 0;
-    const struct ips_spun *cut = b_incremental_get_spins_of_final_nodes(b, &n);
+    const struct ips_spun *cut = b_incremental_get_final_spins(b, &n);
     /* spin_ns includes spinning that earlier calls subtracted; `sum` does not
      * contain that part */
     for (uint32_t i = 0; i < n; i++)
@@ -375,7 +375,7 @@ int b_make_weights(struct build *b)
                                .off = b->off,
                                .far = b->far,
                                .coord = b->coord,
-                               .fits = b_does_weights_pass_correct_waits(b)};
+                               .fits = b_weights_pass_corrects_waits(b)};
     ips_u128 sum = 0;
     int rc = 0;
     if (k.fits) { /* cpu_at is not needed any more: reuse its memory */

@@ -34,9 +34,10 @@ struct echo {
 
 /* ---- one connection ----------------------------------------------------- */
 
-static int echo_messages_and_send_cpu_times(int fd, uint32_t rounds, uint64_t bytes,
-                              uint8_t *buffer, uint8_t *cpu,
-                              const atomic_bool *stop)
+static int echo_messages_and_send_cpu_times(int fd, uint32_t rounds,
+                                            uint64_t bytes, uint8_t *buffer,
+                                            uint8_t *cpu,
+                                            const atomic_bool *stop)
 {
     const uint8_t yes = SLAVE_WIRE_YES;
     uint64_t price = slave_wire_measure_clock_cost(),
@@ -86,8 +87,8 @@ static bool serve_peer(struct echo *e, int fd)
                 break;
             buffer = more;
             memset(buffer, 0, bytes);
-            if (echo_messages_and_send_cpu_times(fd, (uint32_t)rounds, bytes, buffer, cpu,
-                                   &e->stopping) < 0)
+            if (echo_messages_and_send_cpu_times(fd, (uint32_t)rounds, bytes,
+                                                 buffer, cpu, &e->stopping) < 0)
                 break;
         }
     }

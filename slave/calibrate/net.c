@@ -244,7 +244,8 @@ static void compute_trip_result(struct rounds *r, struct slave_trip_result *out)
         out->cpu_ns = sorted[(r->count - 1) / 2] / 2;
     }
     free(sorted);
-    out->half = ips_compute_half_round_trip_statistics(r->trip, r->near, r->far, r->count);
+    out->half = ips_compute_half_round_trip_statistics(r->trip, r->near, r->far,
+                                                       r->count);
 }
 
 static int grow_trip_buffer(struct slave_trip *t, uint64_t bytes,

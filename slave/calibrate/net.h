@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 
 #define SLAVE_ECHO_KEY_BYTES 16u
 #define SLAVE_ECHO_ADDRESSES 16u

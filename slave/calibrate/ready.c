@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "common/types.h"
 #include "proto/message.h"
 #include "slave/calibrate/wire.h"
@@ -121,7 +121,7 @@ static int find_two_processors(int at[2])
 }
 
 static int measure_cpu_cost_of_waking(uint32_t rounds, const atomic_bool *stop,
-                        uint64_t *wake_ns, struct ips_err *err)
+                                      uint64_t *wake_ns, struct ips_err *err)
 {
     int at[2];
     sigset_t all, old;
@@ -169,8 +169,10 @@ static uint32_t read_load_average_milli(void)
     return (uint32_t)(whole * 1000 + part * 10);
 }
 
-int slave_ready_measure_load_and_wake_cost(uint32_t rounds, const atomic_bool *stop,
-                                struct slave_ready *out, struct ips_err *err)
+int slave_ready_measure_load_and_wake_cost(uint32_t rounds,
+                                           const atomic_bool *stop,
+                                           struct slave_ready *out,
+                                           struct ips_err *err)
 {
     if (rounds == 0 || rounds > SLAVE_READY_ROUNDS_MAX)
         return ips_err_set(err, IPS_E_PROTOCOL, "%u rounds of waking", rounds);

@@ -7,8 +7,8 @@
  * counted. The receiver is on the sender's processor or on another one that
  * this process may use; batches of the two kinds alternate.
  *
- * slave_ready_measure_load_and_wake_cost() blocks for about 0.1 s, so it runs on the
- * worker, and `stop` ends it.
+ * slave_ready_measure_load_and_wake_cost() blocks for about 0.1 s, so it runs
+ * on the worker, and `stop` ends it.
  */
 #ifndef IPS_SLAVE_CALIBRATE_READY_H
 #define IPS_SLAVE_CALIBRATE_READY_H
@@ -30,8 +30,9 @@ struct slave_ready {
 
 /* Measures *out. `rounds`: number of wake-ups of each kind, 1 to
  * SLAVE_READY_ROUNDS_MAX. IPS_E_REFUSED: stopped. */
-int slave_ready_measure_load_and_wake_cost(uint32_t rounds, const atomic_bool *stop,
-                                struct slave_ready *out,
-                                struct ips_err *err) IPS_MUST_USE;
+int slave_ready_measure_load_and_wake_cost(uint32_t rounds,
+                                           const atomic_bool *stop,
+                                           struct slave_ready *out,
+                                           struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -312,7 +312,7 @@ static void restore_run_after_rollback(struct slave_run *run)
     slave_archive_drop_staged_bytes(&run->archive);
     if (run->record_queue)
         slave_record_queue_drop_batches_after_length(run->record_queue,
-                                              run->archive.length);
+                                                     run->archive.length);
     if (run->dirty)
         run->row = run->saved;
     /* A run or stream that was never stored must be stored next time. */

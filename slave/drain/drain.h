@@ -418,14 +418,14 @@ uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Removes all spare segments that no process has taken and turns the others
  * into ordinary segments. Returns how many had been taken. */
 unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
-                                       struct slave_run *run);
+                                                      struct slave_run *run);
 /* Frees the slave's data about the run's spare segments; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 
 /* Functions of drain/liveness.c: */
 void slave_liveness_read_own_pid_namespace(struct slave_drain *d);
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
-                          uint64_t mtime_real_ns);
+                          uint64_t message_time_real_ns);
 void slave_liveness_dispatch_epoll_events(struct slave_drain *d,
                                           uint64_t now_ns);
 void slave_liveness_check_processes_if_due(struct slave_drain *d,
@@ -460,10 +460,9 @@ void slave_ingest_reset_segment(struct slave_segment *seg,
  * with the highest seq replaces all segments up to that seq. `gone`: whether
  * the writer is dead, which must be checked before the header is read. Returns
  * true if the segment is to be read now. */
-bool slave_ingest_admit_ring_segment_if_final(struct slave_run *run,
-                                     struct slave_segment *seg,
-                                     const struct ips_segment_header *head,
-                                     bool gone);
+bool slave_ingest_admit_ring_segment_if_final(
+    struct slave_run *run, struct slave_segment *seg,
+    const struct ips_segment_header *head, bool gone);
 
 /* drain/reclaim.c: adds uncounted_released and uncounted_spare to the run's
  * control file. If that fails, a call about a second later adds them. */

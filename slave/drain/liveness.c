@@ -124,7 +124,7 @@ static uint64_t process_start_boot_ns(uint32_t pid)
 static bool is_pid_reused_since_image(const struct slave_image *image,
                                       uint32_t pid,
                                       const struct ips_clock *clock,
-                                      uint64_t mtime_real_ns)
+                                      uint64_t message_time_real_ns)
 {
     uint64_t start = process_start_boot_ns(pid);
     if (start == 0)
@@ -134,8 +134,8 @@ static bool is_pid_reused_since_image(const struct slave_image *image,
     uint64_t now = now_on_agent_clock_ns(&image->run->row.control);
     uint64_t image_age =
         ips_sub_sat(now, ips_clock_convert_stamp_to_ns(clock, image->stamp));
-    uint64_t file_age = mtime_real_ns
-                            ? ips_sub_sat(slave_real_ns(), mtime_real_ns)
+    uint64_t file_age = message_time_real_ns
+                            ? ips_sub_sat(slave_real_ns(), message_time_real_ns)
                             : UINT64_MAX;
     return image_age > age + slack && file_age > age + slack;
 }
@@ -241,7 +241,7 @@ static void mark_older_images_replaced(struct slave_image *image)
 }
 
 void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
-                          uint64_t mtime_real_ns)
+                          uint64_t message_time_real_ns)
 {
     struct slave_stream *st = image->run->streams;
     while (st && st->image != image)
@@ -256,7 +256,7 @@ void slave_liveness_track(struct slave_drain *d, struct slave_image *image,
         return;
     }
     if (st && is_pid_reused_since_image(image, image->pid, &st->row.head.clock,
-                                        mtime_real_ns)) {
+                                        message_time_real_ns)) {
         mark_process_dead(image);
         return;
     }
@@ -358,7 +358,8 @@ static bool watch_images_of_proc_entry(const char *pid, void *arg)
 }
 
 static void mark_unfound_image_dead_or_wait_for_idle(struct slave_drain *d,
-                                    struct slave_image *i, uint64_t now_ns)
+                                                     struct slave_image *i,
+                                                     uint64_t now_ns)
 {
     uint64_t idle = ips_sub_sat(now_ns, i->last_ns);
     if (d->pidns_initial || (i->ended && idle > IDLE_ENDED_NS) ||

@@ -164,7 +164,8 @@ int slave_poolfs_check_header(struct ips_segment_header *out,
     return 0;
 }
 
-int slave_poolfs_get_filesystem_usage(const char *root, uint64_t *used, uint64_t *size)
+int slave_poolfs_get_filesystem_usage(const char *root, uint64_t *used,
+                                      uint64_t *size)
 {
     struct statvfs vfs;
     if (statvfs(root, &vfs) < 0)

@@ -51,6 +51,7 @@ bool slave_poolfs_is_run_name(const char *name);
 
 /* Gets the used bytes and the size of the file system that holds the pool.
  * Returns 0 or -1. */
-int slave_poolfs_get_filesystem_usage(const char *root, uint64_t *used, uint64_t *size);
+int slave_poolfs_get_filesystem_usage(const char *root, uint64_t *used,
+                                      uint64_t *size);
 
 #endif

@@ -49,10 +49,9 @@ static void remove_segment(struct slave_drain *d, struct slave_run *run,
     seg->drop_row = seg->stored;
 }
 
-bool slave_ingest_admit_ring_segment_if_final(struct slave_run *run,
-                                     struct slave_segment *seg,
-                                     const struct ips_segment_header *head,
-                                     bool gone)
+bool slave_ingest_admit_ring_segment_if_final(
+    struct slave_run *run, struct slave_segment *seg,
+    const struct ips_segment_header *head, bool gone)
 {
     struct slave_stream *st = seg->stream;
     uint32_t upto = 0;
@@ -125,9 +124,9 @@ static void reclaim_fully_read_segment(struct slave_drain *d,
 }
 
 static void poll_drained_segment_for_reuse_or_remove(struct slave_drain *d,
-                                            struct slave_run *run,
-                                            struct slave_segment *seg,
-                                            uint64_t now_ns)
+                                                     struct slave_run *run,
+                                                     struct slave_segment *seg,
+                                                     uint64_t now_ns)
 {
     struct ips_err err = {0};
     struct ips_segment_header head;

@@ -357,15 +357,15 @@ static int open_archive_and_load_rows(struct slave_drain *d,
                                       struct ips_err *err)
 {
     int rc = ips_path_make_directories(run->dir, 0700, err);
-    /* Must come before slave_archive_open_and_cut_to_committed(), which cuts the file to its
-     * committed length. */
+    /* Must come before slave_archive_open_and_cut_to_committed(), which cuts
+     * the file to its committed length. */
     if (rc == 0)
         rc = slave_repack_recover(run->dir, run->row.archive_bytes, err);
     if (rc == 0)
         rc = load_streams_and_segments(d, run, err);
     if (rc == 0 && run->archive.fd < 0)
-        rc = slave_archive_open_and_cut_to_committed(&run->archive, run->dir, run->row.archive_bytes,
-                                missing, err);
+        rc = slave_archive_open_and_cut_to_committed(
+            &run->archive, run->dir, run->row.archive_bytes, missing, err);
     return rc;
 }
 

@@ -188,16 +188,16 @@ static size_t check_and_count_records(struct slave_image *image,
 }
 
 int slave_segment_reader_stage_frames_in_archive(struct slave_drain *d,
-                                      struct slave_run *run,
-                                      struct ips_err *err)
+                                                 struct slave_run *run,
+                                                 struct ips_err *err)
 {
     const struct slave_archive *a = &run->archive;
     uint64_t from = a->length + a->staged;
     int rc = 0;
     if (d->frames_len)
-        rc = slave_archive_pack_and_stage_frames(&run->archive, d->pack,
-                                 run->row.control.clock.mult_q32, d->frames,
-                                 d->frames_len, err);
+        rc = slave_archive_pack_and_stage_frames(
+            &run->archive, d->pack, run->row.control.clock.mult_q32, d->frames,
+            d->frames_len, err);
     if (rc == 0 && d->frames_len && run->record_queue)
         slave_record_queue_append_if_room(run->record_queue, &d->frames,
                                           d->frames_len, from,

@@ -57,9 +57,9 @@ int slave_segment_reader_copy_published(struct slave_drain *d,
 
 /* Stages the frames in d->frames for the archive of `run`, to which they
  * belong. d->frames is empty afterwards, also on failure. */
-int slave_segment_reader_stage_frames_in_archive(struct slave_drain *d,
-                                      struct slave_run *run,
-                                      struct ips_err *err) IPS_MUST_USE;
+int slave_segment_reader_stage_frames_in_archive(
+    struct slave_drain *d, struct slave_run *run,
+    struct ips_err *err) IPS_MUST_USE;
 
 /* Like slave_poolfs_read_header(), for an open segment: reads through the
  * segment's mapping if there is one. */

@@ -214,7 +214,7 @@ static bool withdraw_spare(int fd)
 }
 
 unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
-                                       struct slave_run *run)
+                                                      struct slave_run *run)
 {
     struct slave_spare_segments *sp = run->spare_segments;
     unsigned taken = 0;

@@ -12,8 +12,8 @@ struct local_curves {
     uint32_t tcp, local;
 };
 
-static int parse_time_curve(const Ips__MtimeCurve *from, struct ips_curve *to,
-                            struct ips_err *err)
+static int parse_time_curve(const Ips__MessageTimeCurve *from,
+                            struct ips_curve *to, struct ips_err *err)
 {
     int rc = 0;
     if (from->n_bytes != from->n_ns || from->n_bytes > IPS_CURVE_POINTS)
@@ -39,7 +39,7 @@ static int assign_curves_to_ends(struct slave_graph *g,
                                  const Ips__PeersAsk *ask,
                                  struct local_curves own, struct ips_err *err)
 {
-    struct ips_mtime_map *m = &g->mtimes;
+    struct ips_message_time_map *m = &g->message_times;
     m->which = malloc(((size_t)g->b.end_count + 1) * sizeof(*m->which));
     if (!m->which)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
@@ -51,34 +51,36 @@ static int assign_curves_to_ends(struct slave_graph *g,
         if (part == UINT32_MAX)
             continue;
         m->which[i] = IPS_NO_CURVE;
-        for (size_t k = 0; k < ask->n_mtimes; k++) {
-            if (!ask->mtimes[k]->inside && ask->mtimes[k]->part == part)
+        for (size_t k = 0; k < ask->n_message_times; k++) {
+            if (!ask->message_times[k]->inside &&
+                ask->message_times[k]->part == part)
                 m->which[i] = (uint32_t)k;
         }
     }
     return 0;
 }
 
-int slave_graph_set_message_time_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
-                           struct ips_err *err)
+int slave_graph_set_message_time_curves(struct slave_graph *g,
+                                        const Ips__PeersAsk *ask,
+                                        struct ips_err *err)
 {
-    struct ips_mtime_map *m = &g->mtimes;
+    struct ips_message_time_map *m = &g->message_times;
     struct local_curves own = {IPS_NO_CURVE, IPS_NO_CURVE};
     ips_message_time_map_release(m);
-    g->b.g.mtimes = NULL;
-    if (ask->n_mtimes == 0)
+    g->b.g.message_times = NULL;
+    if (ask->n_message_times == 0)
         return 0;
-    m->curve = calloc(ask->n_mtimes, sizeof(*m->curve));
+    m->curve = calloc(ask->n_message_times, sizeof(*m->curve));
     if (!m->curve)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
-    for (size_t k = 0; k < ask->n_mtimes; k++) {
-        int rc = parse_time_curve(ask->mtimes[k], &m->curve[k], err);
+    for (size_t k = 0; k < ask->n_message_times; k++) {
+        int rc = parse_time_curve(ask->message_times[k], &m->curve[k], err);
         if (rc < 0)
             return rc;
         m->curve_count++;
-        if (ask->mtimes[k]->inside && ask->mtimes[k]->local)
+        if (ask->message_times[k]->inside && ask->message_times[k]->local)
             own.local = (uint32_t)k;
-        else if (ask->mtimes[k]->inside)
+        else if (ask->message_times[k]->inside)
             own.tcp = (uint32_t)k;
     }
     if (own.local == IPS_NO_CURVE)
@@ -87,7 +89,7 @@ int slave_graph_set_message_time_curves(struct slave_graph *g, const Ips__PeersA
         own.tcp = own.local;
     int rc = assign_curves_to_ends(g, ask, own, err);
     if (rc == 0)
-        g->b.g.mtimes = m;
+        g->b.g.message_times = m;
     return rc;
 }
 
@@ -95,7 +97,7 @@ int slave_graph_make_scenario_view(const struct slave_graph *g,
                                    const struct ips_scenario *scenario,
                                    struct ips_view *out, struct ips_err *err)
 {
-    if (scenario->calibrated && !g->b.g.mtimes) {
+    if (scenario->calibrated && !g->b.g.message_times) {
         memset(out, 0, sizeof(*out));
         return ips_err_set(err, IPS_E_PROTOCOL,
                            "message times are asked for that PeersAsk did not "

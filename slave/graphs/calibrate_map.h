@@ -11,10 +11,12 @@
 #include "proto/message.h"
 #include "slave/graphs/graphs.h"
 
-/* Sets g->mtimes from the request, or removes g->mtimes if the request has no
- * curves. Call after g->joined was set. IPS_E_PROTOCOL: a malformed curve. */
-int slave_graph_set_message_time_curves(struct slave_graph *g, const Ips__PeersAsk *ask,
-                           struct ips_err *err) IPS_MUST_USE;
+/* Sets g->message_times from the request, or removes g->message_times if the
+ * request has no curves. Call after g->joined was set. IPS_E_PROTOCOL: a
+ * malformed curve. */
+int slave_graph_set_message_time_curves(struct slave_graph *g,
+                                        const Ips__PeersAsk *ask,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Makes *out, a view of the graph in which every arc has its length under the
  * scenario; free it with ips_view_release(). IPS_E_PROTOCOL: the scenario needs

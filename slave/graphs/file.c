@@ -105,9 +105,10 @@ static uint64_t section_bytes(const struct file_header *h, int i)
     return (uint64_t)h->count[i] * h->element[i];
 }
 
-static void add_cached_joins_sections_if_present(struct file_header *h,
-                               const struct slave_joins_cached *k,
-                               const void *data[SECTION_COUNT])
+static void
+add_cached_joins_sections_if_present(struct file_header *h,
+                                     const struct slave_joins_cached *k,
+                                     const void *data[SECTION_COUNT])
 {
     const struct ips_joins *j = &k->joins;
     if (!k->there || j->head.len > UINT32_MAX || j->arcs.len > UINT32_MAX)
@@ -161,8 +162,9 @@ static int write_all(int fd, const void *data, size_t len, uint64_t at)
     return 0;
 }
 
-static int write_sections_then_header_and_sync(int fd, struct file_header *h,
-                          const void *const data[SECTION_COUNT])
+static int
+write_sections_then_header_and_sync(int fd, struct file_header *h,
+                                    const void *const data[SECTION_COUNT])
 {
     if (ftruncate(fd, (off_t)h->file_bytes) < 0)
         return -1;
@@ -209,7 +211,8 @@ int slave_graphfile_write(const char *dir, uint64_t key,
     if (fd < 0)
         return ips_err_errno(err, "%s", fresh);
     int rc = 0;
-    if (write_sections_then_header_and_sync(fd, &h, data) < 0 || rename(fresh, path) < 0) {
+    if (write_sections_then_header_and_sync(fd, &h, data) < 0 ||
+        rename(fresh, path) < 0) {
         rc = ips_err_errno(err, "%s", fresh);
         (void)unlink(fresh);
     }

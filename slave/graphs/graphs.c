@@ -76,7 +76,7 @@ static void free_graph_data(struct slave_graph *g)
     g->waits = NULL;
     free(g->joined);
     g->joined = NULL;
-    ips_message_time_map_release(&g->mtimes);
+    ips_message_time_map_release(&g->message_times);
     free(g->peers);
     g->peers = NULL;
     g->peer_count = 0;
@@ -214,7 +214,7 @@ static void free_memory_for_build(struct slave_graphs *gs)
 /* Drops all other graphs of the run of `newest` that no job uses. A client that
  * still asks for one of them gets IPS_E_BUSY. */
 static void drop_other_unused_graphs_of_run(struct slave_graphs *gs,
-                                     const struct slave_graph *newest)
+                                            const struct slave_graph *newest)
 {
     for (struct slave_graph **p = &gs->list; *p;) {
         struct slave_graph *g = *p;
@@ -228,7 +228,8 @@ static void drop_other_unused_graphs_of_run(struct slave_graphs *gs,
     }
 }
 
-static void put_graph_first_and_set_use_time(struct slave_graphs *gs, struct slave_graph *g)
+static void put_graph_first_and_set_use_time(struct slave_graphs *gs,
+                                             struct slave_graph *g)
 {
     g->used_ns = now_ns();
     for (struct slave_graph **p = &gs->list; *p; p = &(*p)->next)
@@ -240,7 +241,8 @@ static void put_graph_first_and_set_use_time(struct slave_graphs *gs, struct sla
     gs->list = g;
 }
 
-void slave_graphs_release_graph_and_evict(struct slave_graphs *gs, struct slave_graph *g)
+void slave_graphs_release_graph_and_evict(struct slave_graphs *gs,
+                                          struct slave_graph *g)
 {
     if (g)
         g->refs--;
@@ -292,7 +294,7 @@ void slave_input_release(struct slave_graphs *gs, struct slave_input *in)
 }
 
 void slave_input_fill_stream_from_row(struct ips_stream_in *to,
-                             const struct slave_stream_row *r)
+                                      const struct slave_stream_row *r)
 {
     to->head = r->head;
     to->begun = r->head.begun;
@@ -353,8 +355,8 @@ int slave_graphs_advance_incremental_build(struct slave_graphs *gs,
     struct ips_build_effort took;
     int rc = slave_input_fill_from_snapshot(gs, s, &in, err);
     if (rc == 0)
-        rc = slave_incremental_build_or_whole_build(&gs->incremental, s, in.records, &in.in,
-                                     true, NULL, &took, err);
+        rc = slave_incremental_build_or_whole_build(
+            &gs->incremental, s, in.records, &in.in, true, NULL, &took, err);
     if (rc == 0)
         ips_log_debug("run %s: %llu records read before they were asked for",
                       s->run, (unsigned long long)took.records);
@@ -375,9 +377,9 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     if (rc == 0) {
         ips_log_debug("run %s: built from %u streams", g->snap->run,
                       g->snap->stream_count);
-        rc = slave_incremental_build_or_whole_build(&gs->incremental, g->snap, in.records,
-                                     &in.in, has_other_graph_of_run(gs, g),
-                                     &g->b, &g->effort, err);
+        rc = slave_incremental_build_or_whole_build(
+            &gs->incremental, g->snap, in.records, &in.in,
+            has_other_graph_of_run(gs, g), &g->b, &g->effort, err);
         gs->builds++;
     }
     if (rc == 0 && in.in.waits)
@@ -400,7 +402,7 @@ struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
 /* Stores the build's tables (IRT: processes, threads, waits, channels, traffic)
  * in the database, unless they are stored already. A failure is only logged. */
 static void store_summary_tables_if_outdated(struct slave_graphs *gs,
-                                         const struct slave_graph *g)
+                                             const struct slave_graph *g)
 {
     struct ips_err err = {0};
     int rc = 0;
@@ -409,12 +411,14 @@ static void store_summary_tables_if_outdated(struct slave_graphs *gs,
     if (!slave_graphs_open_store(gs, &err))
         rc = err.code;
     struct slave_irt_row has;
-    if (rc == 0 && slave_store_get_summary_tables_state(gs->store, g->snap->run_id, &has) &&
+    if (rc == 0 &&
+        slave_store_get_summary_tables_state(gs->store, g->snap->run_id,
+                                             &has) &&
         has.key == g->snap->key)
         return;
     if (rc == 0)
         rc = slave_store_replace_summary_tables(gs->store, g->snap->run_id,
-                                            g->snap->key, &g->b, &err);
+                                                g->snap->key, &g->b, &err);
     if (rc < 0)
         ips_log_warn("run %s: IRT not stored: %s", g->snap->run, err.msg);
 }
@@ -503,9 +507,10 @@ static bool graph_has_these_peers(const struct slave_graph *g,
     return true;
 }
 
-int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs, struct slave_graph *g,
-                          const struct ips_peer_row *rows, uint32_t count,
-                          struct ips_err *err)
+int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs,
+                                          struct slave_graph *g,
+                                          const struct ips_peer_row *rows,
+                                          uint32_t count, struct ips_err *err)
 {
     int rc = 0;
     if (graph_has_these_peers(g, rows, count))

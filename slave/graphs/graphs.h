@@ -13,7 +13,7 @@
 #ifndef IPS_SLAVE_GRAPHS_GRAPHS_H
 #define IPS_SLAVE_GRAPHS_GRAPHS_H
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "analysis/graph/path.h"
 #include "analysis/graph/view.h"
 #include "common/large.h"
@@ -104,7 +104,7 @@ struct slave_graph {
      * question gives that machine. */
     struct ips_peer_end *joined;
     /* message times from the last PeersAsk; calibrate_map.h */
-    struct ips_mtime_map mtimes;
+    struct ips_message_time_map message_times;
     struct ips_est est;   /* longest path of the last FinishAsk */
     struct ips_view view; /* the graph with the arc lengths of `scenario` */
     struct ips_scenario scenario;
@@ -169,7 +169,8 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
 int slave_graphs_verify_part_or_discard(struct slave_graph *g,
                                         enum slave_graphfile_part part,
                                         struct ips_err *err) IPS_MUST_USE;
-void slave_graphs_release_graph_and_evict(struct slave_graphs *gs, struct slave_graph *g);
+void slave_graphs_release_graph_and_evict(struct slave_graphs *gs,
+                                          struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
  * (SLAVE_GRAPHS_WRITE_LATER_NODES). */
@@ -191,15 +192,15 @@ int slave_input_fill_from_snapshot(struct slave_graphs *gs,
 /* Fills *to, a stream of a build's input, from its database row, without the
  * records. */
 void slave_input_fill_stream_from_row(struct ips_stream_in *to,
-                             const struct slave_stream_row *r);
+                                      const struct slave_stream_row *r);
 void slave_input_release(struct slave_graphs *gs, struct slave_input *in);
 
 /* Makes g->profile_cache, the CPU time by code location, if it is missing
  * (profile/profile_cache.c). The first call for a graph is O(records) and reads
  * symbol files. */
 int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
-                                   struct slave_graph *g,
-                                   struct ips_err *err) IPS_MUST_USE;
+                                              struct slave_graph *g,
+                                              struct ips_err *err) IPS_MUST_USE;
 void slave_profile_cache_free(struct slave_profile_cache *c);
 /* Returns the slave's database for the worker, which the first call opens;
  * NULL: there is none, or it cannot be opened. */
@@ -220,8 +221,10 @@ int slave_graph_find_symbol_names(struct slave_graphs *gs,
  * not find the graph any more. The master asks only one question at a time that
  * needs peers of a run, so no other question's peers come between the requests
  * of one. */
-int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs, struct slave_graph *g,
-                          const struct ips_peer_row *rows, uint32_t count,
-                          struct ips_err *err) IPS_MUST_USE;
+int slave_graph_set_peers_and_remake_arcs(struct slave_graphs *gs,
+                                          struct slave_graph *g,
+                                          const struct ips_peer_row *rows,
+                                          uint32_t count,
+                                          struct ips_err *err) IPS_MUST_USE;
 
 #endif

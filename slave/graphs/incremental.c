@@ -53,11 +53,12 @@ bool slave_incremental_is_memory_short(void)
 }
 
 int slave_incremental_build_or_whole_build(struct slave_incremental *w,
-                            const struct slave_snapshot *s,
-                            const struct slave_records *records,
-                            const struct ips_build_input *in, bool begin,
-                            struct ips_built *out,
-                            struct ips_build_effort *took, struct ips_err *err)
+                                           const struct slave_snapshot *s,
+                                           const struct slave_records *records,
+                                           const struct ips_build_input *in,
+                                           bool begin, struct ips_built *out,
+                                           struct ips_build_effort *took,
+                                           struct ips_err *err)
 {
     int rc = 0;
     bool done = false;

@@ -43,12 +43,12 @@ struct slave_incremental {
  * `begin`: an incremental build may be started here. `out` NULL: only continues
  * or starts an incremental build, without making a graph. */
 int slave_incremental_build_or_whole_build(struct slave_incremental *w,
-                            const struct slave_snapshot *s,
-                            const struct slave_records *records,
-                            const struct ips_build_input *in, bool begin,
-                            struct ips_built *out,
-                            struct ips_build_effort *took,
-                            struct ips_err *err) IPS_MUST_USE;
+                                           const struct slave_snapshot *s,
+                                           const struct slave_records *records,
+                                           const struct ips_build_input *in,
+                                           bool begin, struct ips_built *out,
+                                           struct ips_build_effort *took,
+                                           struct ips_err *err) IPS_MUST_USE;
 void slave_incremental_free(struct slave_incremental *w);
 
 /* Whether an incremental build of this input fits in memory: it takes about six

@@ -18,7 +18,7 @@ struct messages {
 /* Returns the message counts and bytes of each process, summed over its
  * threads, in an array to be freed with free(). */
 static struct messages *sum_messages_by_process(const struct ips_built *b,
-                                     struct ips_err *err)
+                                                struct ips_err *err)
 {
     struct messages *sum = calloc((size_t)b->proc_count + 1, sizeof(*sum));
     if (!sum)
@@ -71,9 +71,9 @@ static int insert_process_rows(struct slave_store *s, int64_t run,
 }
 
 static int insert_wait_totals_of_thread(struct slave_store *s, int64_t run,
-                                      uint32_t chain,
-                                      const struct ips_thread_row *t,
-                                      struct ips_err *err)
+                                        uint32_t chain,
+                                        const struct ips_thread_row *t,
+                                        struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_WAIT];
     int rc = 0;
@@ -154,7 +154,8 @@ static int insert_channel_rows(struct slave_store *s, int64_t run,
 }
 
 static int insert_channel_end_traffic_rows(struct slave_store *s, int64_t run,
-                               const struct ips_built *b, struct ips_err *err)
+                                           const struct ips_built *b,
+                                           struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_TRAFFIC];
     int rc = 0;
@@ -172,8 +173,9 @@ static int insert_channel_end_traffic_rows(struct slave_store *s, int64_t run,
     return rc;
 }
 
-static int store_summary_key_and_times(struct slave_store *s, int64_t run, uint64_t key,
-                         uint64_t first, uint64_t last, struct ips_err *err)
+static int store_summary_key_and_times(struct slave_store *s, int64_t run,
+                                       uint64_t key, uint64_t first,
+                                       uint64_t last, struct ips_err *err)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_PUT_IRT];
     (void)sqlite3_bind_int64(q, 1, run);
@@ -184,7 +186,7 @@ static int store_summary_key_and_times(struct slave_store *s, int64_t run, uint6
 }
 
 bool slave_store_get_summary_tables_state(struct slave_store *s, int64_t run,
-                             struct slave_irt_row *out)
+                                          struct slave_irt_row *out)
 {
     sqlite3_stmt *q = s->stmt[SLAVE_STMT_GET_IRT];
     (void)sqlite3_bind_int64(q, 1, run);
@@ -198,8 +200,8 @@ bool slave_store_get_summary_tables_state(struct slave_store *s, int64_t run,
 }
 
 int slave_store_replace_summary_tables(struct slave_store *s, int64_t run,
-                                   uint64_t key, const struct ips_built *b,
-                                   struct ips_err *err)
+                                       uint64_t key, const struct ips_built *b,
+                                       struct ips_err *err)
 {
     static const char *const tables[] = {"process", "thread",  "wait",
                                          "channel", "traffic", "procedure",

@@ -10,11 +10,12 @@ struct slave_scenario_words
 slave_scenario_make_cache_key(const struct ips_scenario *l)
 {
     return (struct slave_scenario_words){
-        {l->mtime.base_ns, l->mtime.per_byte_q32, l->mtime.scale_num,
-         l->mtime.scale_den, (uint64_t)l->external, l->calibrated,
-         l->order_dependent_off, l->probe_off, l->unended,
-         (uint64_t)l->weighting, l->clock.from, (uint64_t)l->clock.drift_q40,
-         (uint64_t)l->clock.shift_ns, l->has_goal, l->goal}};
+        {l->message_time.base_ns, l->message_time.per_byte_q32,
+         l->message_time.scale_num, l->message_time.scale_den,
+         (uint64_t)l->external, l->calibrated, l->order_dependent_off,
+         l->probe_off, l->unended, (uint64_t)l->weighting, l->clock.from,
+         (uint64_t)l->clock.drift_q40, (uint64_t)l->clock.shift_ns, l->has_goal,
+         l->goal}};
 }
 
 void slave_joins_clear_cache(struct slave_joins_cached *k)

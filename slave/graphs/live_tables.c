@@ -45,8 +45,10 @@ static bool reset_tables_if_other_run(struct slave_live_tables *f,
 
 /* ---- from the start of the run ---- */
 
-static int build_tables_of_run_so_far_if_worth_it(struct slave_graphs *gs, const struct slave_snapshot *s,
-                        struct ips_err *err)
+static int
+build_tables_of_run_so_far_if_worth_it(struct slave_graphs *gs,
+                                       const struct slave_snapshot *s,
+                                       struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
     struct slave_input in;
@@ -86,7 +88,7 @@ static void new_records_release(struct new_records *n)
 
 /* Makes an entry for each of the snapshot's streams, still without records. */
 static bool add_entry_for_each_snapshot_stream(struct new_records *n,
-                                 const struct slave_snapshot *s)
+                                               const struct slave_snapshot *s)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].number >= n->slots)
@@ -106,8 +108,8 @@ static bool add_entry_for_each_snapshot_stream(struct new_records *n,
 
 /* Returns the next frame of the list of batches *b, or NULL at the end. The
  * batches come from the drain's queue, or were unpacked from the archive. */
-static const struct slave_frame *next_frame_of_batches(const struct slave_batch **b,
-                                                size_t *at)
+static const struct slave_frame *
+next_frame_of_batches(const struct slave_batch **b, size_t *at)
 {
     while (*b && *at >= (*b)->len) {
         *b = (*b)->next;
@@ -200,9 +202,9 @@ static int extend_tables_from_queue_or_archive(struct slave_graphs *gs,
                                                struct slave_record_queue *h,
                                                struct ips_err *err)
 {
-    struct slave_batch *b =
-        h ? slave_record_queue_take_batches_of_range(h, gs->live_tables.at, s->archive_bytes)
-          : NULL;
+    struct slave_batch *b = h ? slave_record_queue_take_batches_of_range(
+                                    h, gs->live_tables.at, s->archive_bytes)
+                              : NULL;
     if (!b && gs->live_tables.at < s->archive_bytes)
         return extend_tables_from_archive(gs, s, err);
     gs->live_tables.queued += b != NULL;
@@ -217,7 +219,8 @@ static int extend_tables_from_queue_or_archive(struct slave_graphs *gs,
 
 /* ---- in SQLite ---- */
 
-int slave_live_tables_store_if_changed(struct slave_graphs *gs, struct ips_err *err)
+int slave_live_tables_store_if_changed(struct slave_graphs *gs,
+                                       struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
     uint64_t t = now_ns();
@@ -236,8 +239,9 @@ int slave_live_tables_store_if_changed(struct slave_graphs *gs, struct ips_err *
 }
 
 int slave_live_tables_update_and_store_if_due(struct slave_graphs *gs,
-                             const struct slave_snapshot *s,
-                             struct slave_record_queue *h, struct ips_err *err)
+                                              const struct slave_snapshot *s,
+                                              struct slave_record_queue *h,
+                                              struct ips_err *err)
 {
     struct slave_live_tables *f = &gs->live_tables;
     if (s->closed || !reset_tables_if_other_run(f, s)) {
@@ -251,5 +255,7 @@ int slave_live_tables_update_and_store_if_due(struct slave_graphs *gs,
     if (rc < 0 || !f->tables)
         return rc;
     f->key = s->key;
-    return now_ns() >= f->store_due_ns ? slave_live_tables_store_if_changed(gs, err) : 0;
+    return now_ns() >= f->store_due_ns
+               ? slave_live_tables_store_if_changed(gs, err)
+               : 0;
 }

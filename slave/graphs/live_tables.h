@@ -51,13 +51,13 @@ struct slave_live_tables {
  * and stores them in the database if SLAVE_LIVE_TABLES_STORE_NS and _SHARE
  * allow it. `h`: queue of the new records, or NULL. */
 int slave_live_tables_update_and_store_if_due(struct slave_graphs *gs,
-                             const struct slave_snapshot *s,
-                             struct slave_record_queue *h,
-                             struct ips_err *err) IPS_MUST_USE;
+                                              const struct slave_snapshot *s,
+                                              struct slave_record_queue *h,
+                                              struct ips_err *err) IPS_MUST_USE;
 /* Stores the tables in the database now, unless the stored ones are up to
  * date. */
 int slave_live_tables_store_if_changed(struct slave_graphs *gs,
-                            struct ips_err *err) IPS_MUST_USE;
+                                       struct ips_err *err) IPS_MUST_USE;
 void slave_live_tables_free(struct slave_live_tables *f);
 
 #endif

@@ -65,8 +65,9 @@ static int add_span(struct spans_builder *m, uint32_t name, uint64_t from,
 
 /* Finds the number of the name `text`, or adds the name. *name UINT32_MAX: this
  * name was not asked for. Returns < 0 if there are too many names. */
-static int find_or_add_name_if_requested(struct spans_builder *m, const char *text,
-                            size_t len, uint32_t *name)
+static int find_or_add_name_if_requested(struct spans_builder *m,
+                                         const char *text, size_t len,
+                                         uint32_t *name)
 {
     struct slave_marked_spans *out = m->out;
     char word[SLAVE_MARKED_SPAN_NAME_BYTES];
@@ -100,7 +101,8 @@ enum edge { BEGIN, END, NEXT };
 
 /* If the first word of `text` is `word`, returns the text after that word and
  * the blanks; else returns NULL. */
-static const char *skip_leading_word_if_it_matches(const char *text, const char *word)
+static const char *skip_leading_word_if_it_matches(const char *text,
+                                                   const char *word)
 {
     size_t n = strlen(word);
     if (strncmp(text, word, n) != 0 || text[n] != ' ')
@@ -211,7 +213,8 @@ static int add_task_spans(struct spans_builder *m,
             continue;
         reset_open_spans(m, chain = place[i].chain);
         const struct ips_thread_row *t = &m->b->threads[chain];
-        rc = find_or_add_name_if_requested(m, t->name, strcspn(t->name, " "), &name);
+        rc = find_or_add_name_if_requested(m, t->name, strcspn(t->name, " "),
+                                           &name);
         if (rc < 0 || name == UINT32_MAX)
             continue;
         if (t->open)

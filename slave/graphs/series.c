@@ -87,9 +87,10 @@ static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
     *last = (struct point){t, cpu};
 }
 
-static void add_readings_and_wait_of_interval(struct series_builder *m, uint32_t word,
-                                     uint64_t t, uint64_t t_ret, uint64_t cpu,
-                                     uint64_t cpu_ret)
+static void add_readings_and_wait_of_interval(struct series_builder *m,
+                                              uint32_t word, uint64_t t,
+                                              uint64_t t_ret, uint64_t cpu,
+                                              uint64_t cpu_ret)
 {
     uint64_t to = b_stamp_to_ns(m->clock, word, t_ret);
     uint64_t from = ips_min_u64(b_stamp_to_ns(m->clock, word, t), to);
@@ -105,7 +106,8 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
-    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                      r.cpu_ret);
     uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
         r.result <= 0 || !is_time_in_bins(m, t))
@@ -131,14 +133,15 @@ static void add_reading_of_instant_record(struct series_builder *m,
 /* Handles a FORK, JOIN, ACQUIRE or RELEASE record; all of these have the
  * members of `r` at their start. */
 static void add_readings_and_wait_of_interval_record(struct series_builder *m,
-                                            const uint8_t *data)
+                                                     const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
         uint64_t t_ret, cpu, cpu_ret;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
+    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu,
+                                      r.cpu_ret);
 }
 #define BEGINS_LIKE(record)                                                    \
     _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
@@ -160,7 +163,7 @@ CPU_BEHIND_HEAD(ips_rec_signal);
 CPU_BEHIND_HEAD(ips_rec_lock);
 
 static void add_cpu_waits_and_messages_of_stream(struct series_builder *m,
-                                   const struct ips_stream_in *in)
+                                                 const struct ips_stream_in *in)
 {
     struct b_walk walk = {.in = in};
     uint32_t type, len;
@@ -272,7 +275,8 @@ int slave_series_make(const struct ips_build_input *in,
         for (uint32_t i = 0; i < in->stream_count; i++)
             if (places[i].chain != IPS_NONE &&
                 make_row_of_chain_current(&m, places[i].chain))
-                add_cpu_waits_and_messages_of_stream(&m, &in->streams[places[i].stream]);
+                add_cpu_waits_and_messages_of_stream(
+                    &m, &in->streams[places[i].stream]);
         add_cpu_after_last_reading(&m);
     }
     ips_free_large(places);

@@ -16,7 +16,7 @@ static bool contains_time(const struct window *w, uint64_t t)
 /* Spreads `ns` evenly over the time from t0 to t1, and returns the share of the
  * time before t. */
 static uint64_t share_of_ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
-                               uint64_t t)
+                                        uint64_t t)
 {
     if (t <= t0)
         return 0;
@@ -26,7 +26,7 @@ static uint64_t share_of_ns_before_time(uint64_t ns, uint64_t t0, uint64_t t1,
 }
 
 static uint64_t share_of_ns_in_window(const struct window *w, uint64_t ns,
-                                 uint64_t t0, uint64_t t1)
+                                      uint64_t t0, uint64_t t1)
 {
     if (t1 <= t0)
         return contains_time(w, t1) ? ns : 0;
@@ -58,7 +58,8 @@ static uint64_t cpu_ns_in_window(const struct ips_built *b,
         left -= ns;
         last = at;
     }
-    return sum + share_of_ns_in_window(w, left, last, ips_max_u64(last, t->end_ns));
+    return sum +
+           share_of_ns_in_window(w, left, last, ips_max_u64(last, t->end_ns));
 }
 
 static void add_wait_times_in_window(const struct ips_built *b,

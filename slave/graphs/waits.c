@@ -56,8 +56,8 @@ static int locate_wait_code(struct waits_builder *k, uint32_t stream,
     struct ips_codemap *map = &k->w->map;
     const struct ips_stream_in *s = &k->in->in.streams[stream];
     return ips_codemap_find_or_add_location(
-        map, ips_codemap_find_image_of_stream(map, &s->head), address, t_ns, true, place,
-        k->err);
+        map, ips_codemap_find_image_of_stream(map, &s->head), address, t_ns,
+        true, place, k->err);
 }
 
 /* Returns true if the code location is in a system library or in IPS: a wait
@@ -164,7 +164,7 @@ static int set_site_of_release(struct waits_builder *k,
 }
 
 static int make_sites_of_waits_and_blocked_calls(struct waits_builder *k,
-                                   const struct ips_graph *g)
+                                                 const struct ips_graph *g)
 {
     struct slave_waits *w = k->w;
     uint32_t unknown, paged;

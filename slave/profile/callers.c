@@ -39,7 +39,8 @@ static size_t sort_and_merge_caller_pairs(struct pair *pair, size_t count)
     if (count)
         qsort(pair, count, sizeof(*pair), compare_pairs_by_leaf_and_caller);
     for (size_t i = 0; i < count; i++) {
-        if (kept && compare_pairs_by_leaf_and_caller(&pair[kept - 1], &pair[i]) == 0) {
+        if (kept &&
+            compare_pairs_by_leaf_and_caller(&pair[kept - 1], &pair[i]) == 0) {
             pair[kept - 1].ns = ips_add_sat(pair[kept - 1].ns, pair[i].ns);
             pair[kept - 1].steps =
                 ips_add_sat(pair[kept - 1].steps, pair[i].steps);
@@ -118,7 +119,7 @@ static bool merge_or_grow_lock_times(struct callers_builder *m)
 /* Adds the sample to the lock times if its stack takes or releases a lock,
  * yields the CPU, or loops until memory changes. */
 static void add_lock_time_if_sample_uses_lock(struct callers_builder *m,
-                          const struct ips_sampled *s)
+                                              const struct ips_sampled *s)
 {
     const struct ips_stack *stack = &m->profile_cache->p.stacks[s->stack];
     const struct slave_proc_names *n = m->names;
@@ -190,9 +191,10 @@ static int fill_caller_columns(const struct callers_builder *m,
     return 0;
 }
 
-int slave_callers_make_pairs_and_lock_times(const struct slave_profile_cache *costs,
-                       const struct slave_proc_names *names,
-                       struct slave_callers *out, struct ips_err *err)
+int slave_callers_make_pairs_and_lock_times(
+    const struct slave_profile_cache *costs,
+    const struct slave_proc_names *names, struct slave_callers *out,
+    struct ips_err *err)
 {
     struct callers_builder m = {.profile_cache = costs, .names = names};
     memset(out, 0, sizeof(*out));

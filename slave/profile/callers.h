@@ -42,10 +42,10 @@ struct slave_callers {
  * and at most as many lock times; leaves further ones out. O(frames of all
  * stacks). */
 #define SLAVE_CALLERS_MOST (1u << 22)
-int slave_callers_make_pairs_and_lock_times(const struct slave_profile_cache *costs,
-                       const struct slave_proc_names *names,
-                       struct slave_callers *out,
-                       struct ips_err *err) IPS_MUST_USE;
+int slave_callers_make_pairs_and_lock_times(
+    const struct slave_profile_cache *costs,
+    const struct slave_proc_names *names, struct slave_callers *out,
+    struct ips_err *err) IPS_MUST_USE;
 void slave_callers_release(struct slave_callers *c);
 
 #endif

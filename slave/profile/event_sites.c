@@ -21,8 +21,9 @@ struct slave_recent_stack {
     uint32_t locations[SLAVE_SITE_FRAMES];
 };
 
-int slave_sites_make_code_map_if_wanted(struct slave_sites *s, const struct ips_build_input *in,
-                      struct ips_err *err)
+int slave_sites_prepare_code_map(struct slave_sites *s,
+                                 const struct ips_build_input *in,
+                                 struct ips_err *err)
 {
     if (!s->sites && !s->stacks)
         return 0;
@@ -78,8 +79,8 @@ static int append_location_of_address(struct slave_sites *s,
                              &s->location_capacity, sizeof(*s->locations), err);
     if (rc == 0)
         rc = ips_codemap_find_or_add_location(
-            &s->map, ips_codemap_find_image_of_stream(&s->map, head), address, t_ns, true,
-            &s->locations[s->location_count], err);
+            &s->map, ips_codemap_find_image_of_stream(&s->map, head), address,
+            t_ns, true, &s->locations[s->location_count], err);
     if (rc == 0) {
         s->location_count++;
         s->noted[s->noted_count - 1].count++;
@@ -87,9 +88,10 @@ static int append_location_of_address(struct slave_sites *s,
     return rc;
 }
 
-int slave_sites_remember_call_site_of_row(struct slave_sites *s, Ips__EventRow *row,
-                          const struct ips_segment_header *head,
-                          uint64_t address, uint64_t t_ns, struct ips_err *err)
+int slave_sites_add_call_site_to_row(struct slave_sites *s, Ips__EventRow *row,
+                                     const struct ips_segment_header *head,
+                                     uint64_t address, uint64_t t_ns,
+                                     struct ips_err *err)
 {
     if (!s->sites || !address)
         return 0;
@@ -101,7 +103,8 @@ int slave_sites_remember_call_site_of_row(struct slave_sites *s, Ips__EventRow *
 /* Returns the last stack of a call site of this stream, or NULL. Drops the
  * stacks of any other stream first. */
 static struct slave_recent_stack *
-find_recent_stack_of_call_site(struct slave_sites *s, uint32_t stream, uint64_t site)
+find_recent_stack_of_call_site(struct slave_sites *s, uint32_t stream,
+                               uint64_t site)
 {
     if (s->recent_stream != stream)
         s->recent_count = s->recent_next = 0;
@@ -112,8 +115,10 @@ find_recent_stack_of_call_site(struct slave_sites *s, uint32_t stream, uint64_t 
     return NULL;
 }
 
-static int append_remembered_row_with_stack(struct slave_sites *s, Ips__EventRow *row,
-                      const struct slave_recent_stack *k, struct ips_err *err)
+static int append_remembered_row_with_stack(struct slave_sites *s,
+                                            Ips__EventRow *row,
+                                            const struct slave_recent_stack *k,
+                                            struct ips_err *err)
 {
     int rc = append_remembered_row(s, row, true, err);
     for (uint32_t i = 0; rc == 0 && i < k->count; i++) {
@@ -129,11 +134,10 @@ static int append_remembered_row_with_stack(struct slave_sites *s, Ips__EventRow
     return rc;
 }
 
-int slave_sites_keep_stack_and_note_for_row(struct slave_sites *s, Ips__EventRow *row,
-                                      uint32_t stream,
-                                      const struct ips_segment_header *head,
-                                      const uint8_t *record, uint32_t len,
-                                      uint64_t t_ns, struct ips_err *err)
+int slave_sites_keep_stack_and_note_for_row(
+    struct slave_sites *s, Ips__EventRow *row, uint32_t stream,
+    const struct ips_segment_header *head, const uint8_t *record, uint32_t len,
+    uint64_t t_ns, struct ips_err *err)
 {
     struct ips_rec_stack r;
     uint64_t address[SLAVE_SITE_FRAMES] = {0};
@@ -151,7 +155,8 @@ int slave_sites_keep_stack_and_note_for_row(struct slave_sites *s, Ips__EventRow
         s->recent = b_calloc(SLAVE_SITES_KEPT, sizeof(*s->recent), err);
     if (!s->recent)
         return IPS_E_NO_MEMORY;
-    struct slave_recent_stack *k = find_recent_stack_of_call_site(s, stream, address[0]);
+    struct slave_recent_stack *k =
+        find_recent_stack_of_call_site(s, stream, address[0]);
     if (!k) {
         k = &s->recent[s->recent_next];
         s->recent_next = (s->recent_next + 1) % SLAVE_SITES_KEPT;
@@ -171,13 +176,14 @@ int slave_sites_keep_stack_and_note_for_row(struct slave_sites *s, Ips__EventRow
     return row ? append_remembered_row_with_stack(s, row, k, err) : 0;
 }
 
-int slave_sites_note_row_with_last_stack_of_site(struct slave_sites *s, Ips__EventRow *row,
-                                uint32_t stream, uint64_t site,
-                                struct ips_err *err)
+int slave_sites_add_last_stack_to_row(struct slave_sites *s, Ips__EventRow *row,
+                                      uint32_t stream, uint64_t site,
+                                      struct ips_err *err)
 {
     if (!s->stacks || !site)
         return 0;
-    const struct slave_recent_stack *k = find_recent_stack_of_call_site(s, stream, site);
+    const struct slave_recent_stack *k =
+        find_recent_stack_of_call_site(s, stream, site);
     return k ? append_remembered_row_with_stack(s, row, k, err) : 0;
 }
 

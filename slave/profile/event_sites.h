@@ -36,31 +36,30 @@ struct slave_sites {
 
 /* Makes the map from addresses to code for a run's records, if sites or stacks
  * are wanted. */
-int slave_sites_make_code_map_if_wanted(struct slave_sites *s, const struct ips_build_input *in,
-                      struct ips_err *err) IPS_MUST_USE;
+int slave_sites_prepare_code_map(struct slave_sites *s,
+                                 const struct ips_build_input *in,
+                                 struct ips_err *err) IPS_MUST_USE;
 void slave_sites_release(struct slave_sites *s);
 
 /* Remembers the row's call site, so that slave_sites_set_code_texts_of_rows()
  * names it. `address`: a return address; 0: unknown, nothing is noted. */
-int slave_sites_remember_call_site_of_row(struct slave_sites *s, Ips__EventRow *row,
-                          const struct ips_segment_header *head,
-                          uint64_t address, uint64_t t_ns,
-                          struct ips_err *err) IPS_MUST_USE;
+int slave_sites_add_call_site_to_row(struct slave_sites *s, Ips__EventRow *row,
+                                     const struct ips_segment_header *head,
+                                     uint64_t address, uint64_t t_ns,
+                                     struct ips_err *err) IPS_MUST_USE;
 /* Handles a STACK record of `len` bytes in stream number `stream`: remembers
  * its stack for `row`, the row of the record before it (NULL: that record is
  * not shown). */
-int slave_sites_keep_stack_and_note_for_row(struct slave_sites *s, Ips__EventRow *row,
-                                      uint32_t stream,
-                                      const struct ips_segment_header *head,
-                                      const uint8_t *record, uint32_t len,
-                                      uint64_t t_ns,
-                                      struct ips_err *err) IPS_MUST_USE;
+int slave_sites_keep_stack_and_note_for_row(
+    struct slave_sites *s, Ips__EventRow *row, uint32_t stream,
+    const struct ips_segment_header *head, const uint8_t *record, uint32_t len,
+    uint64_t t_ns, struct ips_err *err) IPS_MUST_USE;
 /* Remembers, for the row of a wait at `site`, the last stack of that call site
- * in the stream. A later slave_sites_keep_stack_and_note_for_row for the same row
- * replaces it. */
-int slave_sites_note_row_with_last_stack_of_site(struct slave_sites *s, Ips__EventRow *row,
-                                uint32_t stream, uint64_t site,
-                                struct ips_err *err) IPS_MUST_USE;
+ * in the stream. A later slave_sites_keep_stack_and_note_for_row for the same
+ * row replaces it. */
+int slave_sites_add_last_stack_to_row(struct slave_sites *s, Ips__EventRow *row,
+                                      uint32_t stream, uint64_t site,
+                                      struct ips_err *err) IPS_MUST_USE;
 /* Names the call sites and stacks of all rows remembered since
  * slave_sites_clear. The rows' texts are valid until the next
  * slave_sites_clear. */

@@ -124,8 +124,9 @@ static void add_thread_to_totals(struct proc_table_builder *m, uint32_t chain)
     }
 }
 
-static int make_rows_and_totals_of_object(struct proc_table_builder *m, const char *machine,
-                     const char *object)
+static int make_rows_and_totals_of_object(struct proc_table_builder *m,
+                                          const char *machine,
+                                          const char *object)
 {
     uint32_t n = m->b->g.chain_count;
     int rc = 0;
@@ -134,7 +135,7 @@ static int make_rows_and_totals_of_object(struct proc_table_builder *m, const ch
     if (!m->in || !m->seen)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < n && i < m->c->p.thread_count; i++) {
-        m->in[i] = slave_does_chain_belong_to_object(m->b, machine, object, i);
+        m->in[i] = slave_is_chain_of_object(m->b, machine, object, i);
         if (m->in[i])
             add_thread_to_totals(m, i);
     }

@@ -39,7 +39,7 @@ struct slave_proc_table {
 };
 
 /* Makes the table of the threads that match the pattern `object`
- * (slave_does_chain_belong_to_object). `costs` must outlive the table. Samples
+ * (slave_is_chain_of_object). `costs` must outlive the table. Samples
  * are scaled to the CPU time of these threads (slave_proc_table_scale_to_cpu),
  * unless the costs are those of a window. */
 int slave_proc_table_make(const struct slave_profile_cache *costs,

@@ -34,7 +34,8 @@ static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
     struct ips_err err = {0};
     struct slave_irt_row has;
     if (!g->snap->run_id || !slave_graphs_open_store(gs, &err) ||
-        !slave_store_get_summary_tables_state(gs->store, g->snap->run_id, &has) ||
+        !slave_store_get_summary_tables_state(gs->store, g->snap->run_id,
+                                              &has) ||
         has.key != g->snap->key || has.procedures)
         return; /* the rows cannot be stored, or are stored already */
     int rc = slave_proc_table_make(g->profile_cache, &g->b, "", "",
@@ -73,7 +74,8 @@ static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
 }
 
 int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
-                                   struct slave_graph *g, struct ips_err *err)
+                                              struct slave_graph *g,
+                                              struct ips_err *err)
 {
     /* build input; stays empty if the run has no samples, entries or counts */
     struct slave_input in = {0};

@@ -70,7 +70,8 @@ void slave_arc_profile_release(struct slave_graph_ask *j)
 static int prepare_data_of_arc_profile(struct slave_graph_ask *j,
                                        struct slave_graphs *gs)
 {
-    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
+    int rc =
+        slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     struct arc_profile *p = j->arc_profile = calloc(1, sizeof(*p));
@@ -84,8 +85,8 @@ static int prepare_data_of_arc_profile(struct slave_graph_ask *j,
                                           &p->mixes, p->err);
     const Ips__PortionsAsk *ask = slave_graph_get_request(j)->portions;
     if (rc == 0 && ask->callers)
-        rc = slave_callers_make_pairs_and_lock_times(j->graph->profile_cache, &p->names, &p->callers,
-                                p->err);
+        rc = slave_callers_make_pairs_and_lock_times(
+            j->graph->profile_cache, &p->names, &p->callers, p->err);
     p->windowed = ask->lane != NULL;
     p->cpu = ask->cpu;
     if (rc < 0 || !p->windowed)
@@ -113,10 +114,10 @@ static int fill_symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
         return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
         ips__portion_symbol__init(&rows[i]);
-        rows[i].name =
-            slave_procs_copy_text_and_advance(&texts, from[i].name, from[i].name_len);
-        rows[i].file =
-            slave_procs_copy_text_and_advance(&texts, from[i].file, from[i].file_len);
+        rows[i].name = slave_procs_copy_text_and_advance(&texts, from[i].name,
+                                                         from[i].name_len);
+        rows[i].file = slave_procs_copy_text_and_advance(&texts, from[i].file,
+                                                         from[i].file_len);
         rows[i].module = ips_unconst_text(from[i].module);
         rows[i].line = from[i].source_line;
     }

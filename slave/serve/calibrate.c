@@ -70,7 +70,8 @@ static void start_echo_server_and_answer(struct slave_job *job,
     job->finished = true;
 }
 
-static int connect_to_echo_server_unless_open(struct calibrate_job *m, const Ips__TripAsk *ask)
+static int connect_to_echo_server_unless_open(struct calibrate_job *m,
+                                              const Ips__TripAsk *ask)
 {
     if (m->open)
         return 0;
@@ -87,7 +88,7 @@ static int connect_to_echo_server_unless_open(struct calibrate_job *m, const Ips
 }
 
 static void measure_trips_of_next_length_and_answer(struct slave_job *job,
-                                    struct slave_graphs *graphs)
+                                                    struct slave_graphs *graphs)
 {
     struct calibrate_job *m = calibrate_job_of(job);
     const Ips__TripAsk *ask = m->ask->trip;
@@ -124,8 +125,8 @@ static void measure_machine_and_answer(struct slave_job *job,
     Ips__ReadyAnswer *a = &m->answer.ready;
     struct slave_ready ready;
     (void)graphs;
-    if (slave_ready_measure_load_and_wake_cost(m->ask->ready->rounds, &job->stop, &ready,
-                                    &job->err) < 0) {
+    if (slave_ready_measure_load_and_wake_cost(
+            m->ask->ready->rounds, &job->stop, &ready, &job->err) < 0) {
         slave_job_fail(job);
         return;
     }
@@ -148,10 +149,11 @@ struct slave_job *slave_calibrate_make_job(const Ips__Request *q)
         return NULL;
     }
     m->job.id = q->id;
-    m->job.step =
-        q->ask_case == IPS__REQUEST__ASK_ECHO    ? start_echo_server_and_answer
-        : q->ask_case == IPS__REQUEST__ASK_READY ? measure_machine_and_answer
-                                                 : measure_trips_of_next_length_and_answer;
+    m->job.step = q->ask_case == IPS__REQUEST__ASK_ECHO
+                      ? start_echo_server_and_answer
+                  : q->ask_case == IPS__REQUEST__ASK_READY
+                      ? measure_machine_and_answer
+                      : measure_trips_of_next_length_and_answer;
     m->job.release = release_calibrate_job;
     m->job.credit = UINT64_MAX;
     ips__reply__init(&m->job.reply);

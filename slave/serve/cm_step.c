@@ -62,8 +62,10 @@ void slave_cm_release(struct slave_graph_ask *j)
 /* ---- sending letters
  * --------------------------------------------------------- */
 
-static int post_data_to_peer_as_letters(struct slave_graph_ask *j, uint32_t kind, uint32_t peer,
-                       uint64_t count, const uint8_t *data, size_t len)
+static int post_data_to_peer_as_letters(struct slave_graph_ask *j,
+                                        uint32_t kind, uint32_t peer,
+                                        uint64_t count, const uint8_t *data,
+                                        size_t len)
 {
     struct slave_cm *c = j->cm;
     do {
@@ -99,13 +101,13 @@ static int init_links_and_post_awaited_positions(struct slave_graph_ask *j)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     memcpy(c->joined, g->joined, joined);
     c->linked = g->b.g; /* borrows the arrays, except out_ns */
-    if (ask->calibrated && !g->b.g.mtimes)
+    if (ask->calibrated && !g->b.g.message_times)
         rc = ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                          "message times are asked for that PeersAsk did not "
                          "bring");
     else if (ask->calibrated)
-        rc = ips_compute_message_times_of_remote_sends(&g->b.g, &c->linked.out_ns,
-                                            &j->job.err);
+        rc = ips_compute_message_times_of_remote_sends(
+            &g->b.g, &c->linked.out_ns, &j->job.err);
     if (rc == 0)
         rc = ips_cm_links_init(&c->links, &c->linked, ask->self,
                                (uint32_t)ask->n_machines, c->joined,
@@ -121,8 +123,8 @@ static int init_links_and_post_awaited_positions(struct slave_graph_ask *j)
         struct ips_cm_bytes wants = {0};
         rc = ips_cm_write_awaited_positions(&c->links, p, &wants, &j->job.err);
         if (rc == 0)
-            rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__WANTS, p, 0, wants.data,
-                             wants.len);
+            rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__WANTS,
+                                              p, 0, wants.data, wants.len);
         c->match_bytes += wants.len;
         ips_cm_bytes_release(&wants);
     }
@@ -150,11 +152,11 @@ static int compute_and_post_resulting_letters(struct slave_graph_ask *j)
         if (m.to == IPS_CM_ROOT)
             c->root_acks += m.count;
         else
-            rc =
-                post_data_to_peer_as_letters(j,
-                            m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
-                                                 : IPS__CM_MESSAGE__KIND__BATCH,
-                            m.to, m.count, m.data, m.len);
+            rc = post_data_to_peer_as_letters(
+                j,
+                m.kind == IPS_CM_ACK ? IPS__CM_MESSAGE__KIND__ACK
+                                     : IPS__CM_MESSAGE__KIND__BATCH,
+                m.to, m.count, m.data, m.len);
     }
     return rc;
 }
@@ -238,7 +240,8 @@ static int store_final_values_and_fill_answer(struct slave_graph_ask *j)
     if (!c->sync && !c->async)
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "values are final that were never computed");
-    int rc = c->async ? ips_cm_async_recompute_and_check_result(c->async, &est, &j->job.err)
+    int rc = c->async ? ips_cm_async_recompute_and_check_result(c->async, &est,
+                                                                &j->job.err)
                       : ips_cm_sync_move_result_out(c->sync, &est, &j->job.err);
     if (rc < 0)
         return rc;
@@ -326,8 +329,9 @@ static bool append_letter_to_list_of_peer(struct slave_graph_ask *j, uint32_t p,
     return true;
 }
 
-static int handle_awaited_or_matches_list_letter(struct slave_graph_ask *j, uint32_t p,
-                              const struct slave_letter *l)
+static int handle_awaited_or_matches_list_letter(struct slave_graph_ask *j,
+                                                 uint32_t p,
+                                                 const struct slave_letter *l)
 {
     struct slave_cm *c = j->cm;
     struct ips_cm_bytes list = {0}, matches = {0};
@@ -344,8 +348,8 @@ static int handle_awaited_or_matches_list_letter(struct slave_graph_ask *j, uint
         rc = ips_cm_read_awaited_and_write_matches(
             &c->links, p, list.data, list.len, &matches, &j->job.err);
     if (rc == 0 && l->kind == IPS__CM_MESSAGE__KIND__WANTS)
-        rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__MATCHES, p, 0, matches.data,
-                         matches.len);
+        rc = post_data_to_peer_as_letters(j, IPS__CM_MESSAGE__KIND__MATCHES, p,
+                                          0, matches.data, matches.len);
     ips_cm_bytes_release(&list);
     ips_cm_bytes_release(&matches);
     return rc;

@@ -1,9 +1,7 @@
-/*
- * Answers EventsAsk: sends the raw events of a run, as IPS-2 defines them,
+/* Answers EventsAsk: sends the raw events of a run, as IPS-2 defines them,
  * stream by stream, in the order of each stream. A record of an interval
  * becomes two events, its start and end: a receive becomes receive-call and
- * receive, a wait becomes block and resume.
- */
+ * receive, a wait becomes block and resume. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +18,7 @@
 /* rows with call sites or stacks are longer, so a reply has fewer of them */
 #define PIECE_ROWS_SITES 2048u
 #define PIECE_ROWS_STACKS 128u
-/* the agent records stacks only of calls longer than this */
-#define STACK_NS 50000u
+#define STACK_NS 50000u /* the agent records stacks only of longer calls */
 
 struct event_row {
     Ips__EventRow row;
@@ -246,14 +243,15 @@ static int prepare_events(struct events_job *j, struct slave_graphs *gs)
     if (j->channel_count)
         qsort(j->channels, j->channel_count, sizeof(*j->channels),
               compare_channels_by_image_and_id);
-    return slave_sites_make_code_map_if_wanted(&j->sites, &j->in.in, &j->job.err);
+    return slave_sites_prepare_code_map(&j->sites, &j->in.in, &j->job.err);
 }
 
 /* ---- rows ---- */
 
-static struct event_row *add_event_row_if_in_time_and_limit(struct events_job *j,
-                                 const struct stream_entry *p, const char *type,
-                                 uint64_t t_ns, uint64_t cpu_ns)
+static struct event_row *add_row_within_limits(struct events_job *j,
+                                               const struct stream_entry *p,
+                                               const char *type, uint64_t t_ns,
+                                               uint64_t cpu_ns)
 {
     const struct ips_built *b = &j->graph->b;
     uint64_t since = ips_sub_sat(t_ns, b->first_ns);
@@ -299,10 +297,11 @@ static void remember_call_site_of_row(struct events_job *j, struct event_row *r,
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
     struct ips_err *err = &j->job.err;
-    if (slave_sites_remember_call_site_of_row(&j->sites, &r->row, h, site, t_ns, err) == 0)
+    if (slave_sites_add_call_site_to_row(&j->sites, &r->row, h, site, t_ns,
+                                         err) == 0)
         j->last = r;
-    if (ns > STACK_NS && slave_sites_note_row_with_last_stack_of_site(&j->sites, &r->row,
-                                                     p->stream, site, err) < 0)
+    if (ns > STACK_NS && slave_sites_add_last_stack_to_row(
+                             &j->sites, &r->row, p->stream, site, err) < 0)
         j->last = NULL;
 }
 
@@ -311,7 +310,7 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
                        bool second, uint64_t t_ns)
 {
     struct event_row *r =
-        add_event_row_if_in_time_and_limit(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
+        add_row_within_limits(j, p, type, t_ns, second ? io->cpu_ret : io->cpu);
     if (!r)
         return;
     bool poll = io->op >= IPS_OP_POLL && io->op <= IPS_OP_EPOLL;
@@ -365,13 +364,13 @@ static void add_rows_of_io_call(struct events_job *j,
         add_io_row(j, p, io, second, true, stamp_ns(h, &io->h, io->t_ret));
 }
 
-static struct event_row *add_row_with_channel_and_detail(struct events_job *j,
-                                       const struct stream_entry *p,
-                                       const char *type, uint64_t t_ns,
-                                       uint64_t cpu_ns, uint32_t channel,
-                                       const char *detail)
+static struct event_row *add_text_row(struct events_job *j,
+                                      const struct stream_entry *p,
+                                      const char *type, uint64_t t_ns,
+                                      uint64_t cpu_ns, uint32_t channel,
+                                      const char *detail)
 {
-    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, cpu_ns);
+    struct event_row *r = add_row_within_limits(j, p, type, t_ns, cpu_ns);
     if (!r)
         return NULL;
     format_channel_name(j, p->stream, channel, r->channel, sizeof(r->channel));
@@ -380,7 +379,7 @@ static struct event_row *add_row_with_channel_and_detail(struct events_job *j,
     return r;
 }
 
-/* Adds a row like add_row_with_channel_and_detail, for a record of `own` bytes
+/* Adds a row like add_text_row, for a record of `own` bytes
  * that is followed by its call site; `ns`: how long the call took. */
 static void append_event_row_with_call_site(
     struct events_job *j, const struct stream_entry *p,
@@ -388,7 +387,7 @@ static void append_event_row_with_call_site(
     uint64_t ns, uint64_t cpu_ns, uint32_t channel, const char *detail)
 {
     struct event_row *r =
-        add_row_with_channel_and_detail(j, p, type, t_ns, cpu_ns, channel, detail);
+        add_text_row(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
         remember_call_site_of_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
@@ -403,7 +402,8 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
                          bool ret, uint64_t t_ns)
 {
     const char *name = slave_sync_kind_text(s->h.a);
-    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
+    struct event_row *r =
+        add_row_within_limits(j, p, type, t_ns, ret ? s->cpu_ret : s->cpu);
     if (!r)
         return;
     if (s->dev || s->ino)
@@ -430,7 +430,7 @@ static void add_uncontended_lock_row(struct events_job *j,
                                      const char *type, uint64_t t_ns)
 {
     const char *name = slave_sync_kind_text(l->h.a);
-    struct event_row *r = add_event_row_if_in_time_and_limit(j, p, type, t_ns, l->cpu);
+    struct event_row *r = add_row_within_limits(j, p, type, t_ns, l->cpu);
     if (!r)
         return;
     snprintf(r->channel, sizeof(r->channel), "%s 0x%llx", name,
@@ -449,12 +449,12 @@ static void add_rows_of_process_record(struct events_job *j,
     case IPS_REC_START:
         snprintf(detail, sizeof(detail), "kind %u, parent %u", rec->a,
                  AS(ips_rec_start)->ppid);
-        add_row_with_channel_and_detail(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
+        add_text_row(j, p, "start", t, AS(ips_rec_start)->cpu, 0, detail);
         break;
     case IPS_REC_END:
         snprintf(detail, sizeof(detail), "kind %u, status %llu", rec->a,
                  (unsigned long long)AS(ips_rec_end)->status);
-        add_row_with_channel_and_detail(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
+        add_text_row(j, p, "end", t, AS(ips_rec_end)->cpu, 0, detail);
         break;
     case IPS_REC_FORK:
         snprintf(detail, sizeof(detail), "kind %u, child %u, sequence %llu",
@@ -473,20 +473,20 @@ static void add_rows_of_process_record(struct events_job *j,
                                         AS(ips_rec_join)->cpu_ret, 0, detail);
         break;
     case IPS_REC_EXEC:
-        add_row_with_channel_and_detail(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
-                      AS(ips_rec_exec)->path);
+        add_text_row(j, p, "exec", t, AS(ips_rec_exec)->cpu, 0,
+                     AS(ips_rec_exec)->path);
         break;
     case IPS_REC_EXECFAIL:
         snprintf(detail, sizeof(detail), "errno %u", rec->a);
-        add_row_with_channel_and_detail(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
+        add_text_row(j, p, "exec-failed", t, AS(ips_rec_exec)->cpu, 0, detail);
         break;
     case IPS_REC_PAGEFAULT:
         snprintf(detail, sizeof(detail), "%u major", rec->a);
-        add_row_with_channel_and_detail(j, p, "page-fault", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        add_text_row(j, p, "page-fault", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
     case IPS_REC_THREADCPU:
         snprintf(detail, sizeof(detail), "thread %u", rec->a);
-        add_row_with_channel_and_detail(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
+        add_text_row(j, p, "thread-cpu", t, AS(ips_rec_cpu)->cpu, 0, detail);
         break;
     /* types that append_rows_or_stack_of_record handles, or that a later
      * version defines */
@@ -526,7 +526,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
         j->arrived_ns = 0;
         break;
     case IPS_REC_QUEUE:
-        add_row_with_channel_and_detail(j, p, "queue", t, 0, rec->a, "");
+        add_text_row(j, p, "queue", t, 0, rec->a, "");
         j->arrived_ns = t;
         break;
     case IPS_REC_RECVCALL:
@@ -536,22 +536,22 @@ static void append_rows_or_stack_of_record(struct events_job *j,
         add_rows_of_io_call(j, p, h, AS(ips_rec_io), "block", "resume");
         break;
     case IPS_REC_MARK:
-        add_row_with_channel_and_detail(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
-                      AS(ips_rec_text)->text);
+        add_text_row(j, p, "mark", t, AS(ips_rec_text)->cpu, 0,
+                     AS(ips_rec_text)->text);
         break;
     case IPS_REC_NAME:
-        add_row_with_channel_and_detail(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
-                      AS(ips_rec_text)->text);
+        add_text_row(j, p, "name", t, AS(ips_rec_text)->cpu, 0,
+                     AS(ips_rec_text)->text);
         break;
     case IPS_REC_LOST:
         snprintf(detail, sizeof(detail), "%llu: %s",
                  (unsigned long long)AS(ips_rec_lost)->count,
                  slave_lost_cause_text(rec->a));
-        add_row_with_channel_and_detail(j, p, "lost", t, 0, 0, detail);
+        add_text_row(j, p, "lost", t, 0, 0, detail);
         break;
     case IPS_REC_CHAN:
         snprintf(detail, sizeof(detail), "descriptor %u", AS(ips_rec_chan)->fd);
-        add_row_with_channel_and_detail(j, p, "channel", t, 0, rec->a, detail);
+        add_text_row(j, p, "channel", t, 0, rec->a, detail);
         break;
     case IPS_REC_CLOSE:
         snprintf(detail, sizeof(detail), "descriptor %u, how %u",
@@ -564,9 +564,9 @@ static void append_rows_or_stack_of_record(struct events_job *j,
     case IPS_REC_EXIT:
         snprintf(detail, sizeof(detail), "0x%llx",
                  (unsigned long long)AS(ips_rec_proc)->procedure);
-        add_row_with_channel_and_detail(j, p,
-                      ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
-                      AS(ips_rec_proc)->cpu, 0, detail);
+        add_text_row(j, p,
+                     ips_rec_type(rec) == IPS_REC_ENTER ? "enter" : "exit", t,
+                     AS(ips_rec_proc)->cpu, 0, detail);
         break;
     case IPS_REC_ACQUIRE:
         add_sync_row(j, p, AS(ips_rec_sync), "acquire-call", false, t);
@@ -584,8 +584,7 @@ static void append_rows_or_stack_of_record(struct events_job *j,
                 j, p, rec, sizeof(struct ips_rec_signal), "kill", t, 0,
                 AS(ips_rec_signal)->cpu, 0, detail);
         else
-            add_row_with_channel_and_detail(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0,
-                          detail);
+            add_text_row(j, p, "signal", t, AS(ips_rec_signal)->cpu, 0, detail);
         break;
     case IPS_REC_RELEASE:
         add_sync_row(j, p, AS(ips_rec_sync), "release", false, t);
@@ -611,7 +610,8 @@ static bool fill_events_page(struct events_job *j)
         const struct stream_entry *p = &j->stream_entry[j->at_entry];
         const struct ips_stream_in *in = &j->in.streams[p->stream];
         if (j->at_chunk >= in->chunk_count ||
-            !slave_does_chain_belong_to_object(&j->graph->b, j->machine, j->object, p->chain)) {
+            !slave_is_chain_of_object(&j->graph->b, j->machine, j->object,
+                                      p->chain)) {
             j->at_entry++;
             j->at_chunk = 0;
             j->at_byte = 0;

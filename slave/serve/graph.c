@@ -99,7 +99,7 @@ static bool reads_only_tables(const struct slave_graph_ask *j)
 {
     const Ips__Request *r = slave_graph_get_request(j);
     if (r->ask_case == IPS__REQUEST__ASK_PEERS)
-        return r->peers->n_mtimes == 0;
+        return r->peers->n_message_times == 0;
     if (r->ask_case == IPS__REQUEST__ASK_TABLE)
         return !r->table->from_ns && !r->table->to_ns;
     if (r->ask_case == IPS__REQUEST__ASK_REDUCE)
@@ -138,7 +138,7 @@ static int verify_sections_needed_by_request(struct slave_graph_ask *j)
 /* Table and Ends use the graph that the last Sync built, although newer records
  * may exist; Sync itself uses all records. */
 int slave_graph_get_or_build_newest_and_verify(struct slave_graph_ask *j,
-                                          struct slave_graphs *gs)
+                                               struct slave_graphs *gs)
 {
     struct slave_snapshot *snap = j->snap;
     struct slave_graph *last = NULL;
@@ -164,7 +164,8 @@ int slave_graph_get_or_build_newest_and_verify(struct slave_graph_ask *j,
 }
 
 int slave_graph_use_generation_and_verify(struct slave_graph_ask *j,
-                               struct slave_graphs *gs, uint64_t generation)
+                                          struct slave_graphs *gs,
+                                          uint64_t generation)
 {
     if (j->graph)
         return 0;
@@ -420,8 +421,8 @@ static void store_peers_and_answer(struct slave_job *job,
                                         .peer_closed = p->peer_closed};
     }
     if (rc == 0)
-        rc = slave_graph_set_peers_and_remake_arcs(gs, j->graph, rows, (uint32_t)ask->n_peers,
-                                   &job->err);
+        rc = slave_graph_set_peers_and_remake_arcs(
+            gs, j->graph, rows, (uint32_t)ask->n_peers, &job->err);
     free(rows);
     if (rc == 0)
         rc = set_remote_peers_of_ends(j->graph, ask, &job->err);

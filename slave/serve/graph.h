@@ -111,13 +111,13 @@ slave_graph_ask_of_job(struct slave_job *job)
 /* Sets j->graph if it is not set yet: for SyncAsk to a graph of all records,
  * for other requests to the newest graph of the run. Builds the graph if there
  * is none. */
-int slave_graph_get_or_build_newest_and_verify(struct slave_graph_ask *j,
-                                          struct slave_graphs *gs) IPS_MUST_USE;
+int slave_graph_get_or_build_newest_and_verify(
+    struct slave_graph_ask *j, struct slave_graphs *gs) IPS_MUST_USE;
 /* Sets j->graph to the run's graph with this generation number. IPS_E_BUSY:
  * that graph was dropped. */
 int slave_graph_use_generation_and_verify(struct slave_graph_ask *j,
-                               struct slave_graphs *gs,
-                               uint64_t generation) IPS_MUST_USE;
+                                          struct slave_graphs *gs,
+                                          uint64_t generation) IPS_MUST_USE;
 /* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.
  * Frees the previous ones. NULL: out of memory, with the job's error set. */
 void *slave_graph_replace_answer_rows(struct slave_graph_ask *j, size_t n,
@@ -131,8 +131,9 @@ void slave_answer_subgraph_request(struct slave_job *job,
 void slave_answer_longest_path_request(struct slave_job *job,
                                        struct slave_graphs *gs);
 void slave_answer_path_expansion_request(struct slave_job *job,
-                                 struct slave_graphs *gs);
-void slave_answer_piece_time_sums_request(struct slave_job *job, struct slave_graphs *gs);
+                                         struct slave_graphs *gs);
+void slave_answer_piece_time_sums_request(struct slave_job *job,
+                                          struct slave_graphs *gs);
 void slave_answer_procedures_request(struct slave_job *job,
                                      struct slave_graphs *gs);
 void slave_answer_profile_request(struct slave_job *job,

@@ -122,7 +122,7 @@ static void partial_request_unlink_and_free(struct slave_serve *v,
 }
 
 bool slave_serve_collect_partial_and_start_if_whole(struct slave_serve *v,
-                                            const Ips__Request *q)
+                                                    const Ips__Request *q)
 {
     struct partial_request *part = v->partials;
     while (part && part->request->id != q->id)

@@ -14,13 +14,14 @@
 
 struct ips_scenario slave_scenario_from_wire(const Ips__Lane *l)
 {
-    struct ips_scenario scenario = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    struct ips_scenario scenario = {
+        .message_time = {.scale_num = 1, .scale_den = 1}};
     if (!l)
         return scenario;
-    scenario.mtime.base_ns = l->mtime_base_ns;
-    scenario.mtime.per_byte_q32 = l->mtime_per_byte_q32;
-    scenario.mtime.scale_num = l->scale_den ? l->scale_num : 1;
-    scenario.mtime.scale_den = l->scale_den ? l->scale_den : 1;
+    scenario.message_time.base_ns = l->message_time_base_ns;
+    scenario.message_time.per_byte_q32 = l->message_time_per_byte_q32;
+    scenario.message_time.scale_num = l->scale_den ? l->scale_num : 1;
+    scenario.message_time.scale_den = l->scale_den ? l->scale_den : 1;
     scenario.external = l->external <= IPS_EXTERNAL_OFF
                             ? (enum ips_external)l->external
                             : IPS_EXTERNAL_REPLY;
@@ -215,7 +216,7 @@ void slave_answer_longest_path_request(struct slave_job *job,
 /* Adds to *sum the CPU time, run delay and unended time (waits whose end is not
  * known) of the chain arcs from node `from` to node `to` of one chain. */
 static void add_times_of_chain_piece(const struct ips_built *b, uint32_t from,
-                               uint32_t to, Ips__SplitAnswer *sum)
+                                     uint32_t to, Ips__SplitAnswer *sum)
 {
     const struct ips_graph *g = &b->g;
     sum->unended_ns = ips_add_sat(
@@ -227,7 +228,8 @@ static void add_times_of_chain_piece(const struct ips_built *b, uint32_t from,
     }
 }
 
-void slave_answer_piece_time_sums_request(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_piece_time_sums_request(struct slave_job *job,
+                                          struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__SplitAsk *ask = slave_graph_get_request(j)->split;
@@ -313,8 +315,8 @@ static int write_pair_row(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
     return 0;
 }
 
-static int write_pair_row_and_find_its_path(struct slave_graph_ask *j, const Ips__ExpandAsk *ask,
-                      size_t n)
+static int write_pair_row_and_find_its_path(struct slave_graph_ask *j,
+                                            const Ips__ExpandAsk *ask, size_t n)
 {
     const struct slave_graph *g = j->graph;
     uint32_t from, to;
@@ -423,7 +425,8 @@ static void point_expand_answer_to_columns(struct slave_graph_ask *j, bool sums,
     a->n_ns = n;
 }
 
-void slave_answer_path_expansion_request(struct slave_job *job, struct slave_graphs *gs)
+void slave_answer_path_expansion_request(struct slave_job *job,
+                                         struct slave_graphs *gs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
     const Ips__ExpandAsk *ask = slave_graph_get_request(j)->expand;

@@ -65,9 +65,8 @@ static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
     return 0;
 }
 
-static int add_remembered_segment_and_remember_this(void *arg,
-                                          const struct ips_path_segment *seg,
-                                          struct ips_err *err)
+static int add_remembered_segment_and_remember_this(
+    void *arg, const struct ips_path_segment *seg, struct ips_err *err)
 {
     struct sums_walk *a = arg;
     int rc = a->has_later ? add_segment_to_sum(a, seg->chain, err) : 0;

@@ -35,8 +35,8 @@ static void update_live_tables_and_precompute(struct slave_job *job,
     const struct precompute *a = precompute_of_job(job);
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
-    if (a->record_queue &&
-        slave_live_tables_update_and_store_if_due(gs, s, a->record_queue, &err) < 0)
+    if (a->record_queue && slave_live_tables_update_and_store_if_due(
+                               gs, s, a->record_queue, &err) < 0)
         ips_log_debug("run %s: not followed: %s", s->run, err.msg);
     if (a->record_queue &&
         /* there are no tables, so nothing will read the queue */

@@ -87,7 +87,7 @@ Ips__Request *slave_serve_copy_request(const Ips__Request *q);
  * Returns false for any other request. In serve/partial.c, like the next two.
  */
 bool slave_serve_collect_partial_and_start_if_whole(struct slave_serve *v,
-                                            const Ips__Request *q);
+                                                    const Ips__Request *q);
 /* Call when request `id` is cancelled: frees what was received of its list. */
 void slave_serve_drop_partial_request(struct slave_serve *v, uint64_t id);
 void slave_serve_free_partial_requests(struct slave_serve *v);

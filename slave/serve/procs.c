@@ -34,7 +34,7 @@ static int set_window_cpu_totals_and_scale_rows(struct slave_graphs *gs,
     if (!row)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t c = 0; c < b->g.chain_count; c++)
-        if (!slave_does_chain_belong_to_object(b, ask->machine, ask->object, c))
+        if (!slave_is_chain_of_object(b, ask->machine, ask->object, c))
             row[c] = IPS_NONE;
     const struct slave_series_ask how = {
         .edges = edges, .bins = 1, .row = row, .rows = 1};
@@ -99,7 +99,8 @@ static int make_procedure_table_of_request(struct slave_graph_ask *j,
     const Ips__ProceduresAsk *ask = slave_graph_get_request(j)->procedures;
     enum slave_proc_by by =
         strcmp(ask->by, "line") == 0 ? SLAVE_BY_LINE : SLAVE_BY_PROCEDURE;
-    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
+    int rc =
+        slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     if (rc < 0)
         return rc;
     j->procs = calloc(1, sizeof(*j->procs));
@@ -118,7 +119,8 @@ static int make_procedure_table_of_request(struct slave_graph_ask *j,
     return rc;
 }
 
-char *slave_procs_copy_text_and_advance(char **at, const char *text, uint32_t len)
+char *slave_procs_copy_text_and_advance(char **at, const char *text,
+                                        uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -134,7 +136,8 @@ static void fill_procedure_row(Ips__ProcedureRow *r,
     const struct slave_proc_symbol *s =
         &j->procs->t.names.symbols[from->symbol];
     ips__procedure_row__init(r);
-    r->procedure = slave_procs_copy_text_and_advance(texts, s->name, s->name_len);
+    r->procedure =
+        slave_procs_copy_text_and_advance(texts, s->name, s->name_len);
     r->file = slave_procs_copy_text_and_advance(texts, s->file, s->file_len);
     r->module = ips_unconst_text(s->module);
     r->line = s->source_line;

@@ -25,6 +25,7 @@ int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
                           size_t *count) IPS_MUST_USE;
 /* Copies `text` and a NUL to *at, advances *at past them, and returns the copy.
  */
-char *slave_procs_copy_text_and_advance(char **at, const char *text, uint32_t len);
+char *slave_procs_copy_text_and_advance(char **at, const char *text,
+                                        uint32_t len);
 
 #endif

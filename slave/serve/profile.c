@@ -134,11 +134,10 @@ static uint64_t compute_and_store_piece_weight(struct slave_graph_ask *j,
 
 /* If the piece has more CPU time than `most`, returns true and prepares `share`
  * to divide `most` among its arcs. */
-static bool init_split_of_limit_among_arcs_if_cpu_over(const struct slave_graph_ask *j,
-                                         uint32_t piece, uint32_t chain,
-                                         uint32_t from, uint32_t to,
-                                         uint64_t most,
-                                         struct slave_proportional_split *share)
+static bool init_split_of_limit_among_arcs_if_cpu_over(
+    const struct slave_graph_ask *j, uint32_t piece, uint32_t chain,
+    uint32_t from, uint32_t to, uint64_t most,
+    struct slave_proportional_split *share)
 {
     const struct slave_arc_clip *c = &j->profile->cut;
     uint64_t cpu = 0;
@@ -161,8 +160,8 @@ static int add_chain_arcs_of_piece(struct slave_graph_ask *j, uint32_t piece,
     struct slave_proportional_split share;
     bool steps = slave_graph_get_request(j)->profile->steps;
     uint64_t most = compute_and_store_piece_weight(j, piece, chain, from, to);
-    bool less =
-        init_split_of_limit_among_arcs_if_cpu_over(j, piece, chain, from, to, most, &share);
+    bool less = init_split_of_limit_among_arcs_if_cpu_over(
+        j, piece, chain, from, to, most, &share);
     int rc = 0;
     for (uint32_t node = from + 1; rc == 0 && node <= to; node++) {
         uint64_t ns =
@@ -301,7 +300,8 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
         return ips_err_set(&j->job.err, IPS_E_PROTOCOL,
                            "%zu begins of pieces, %zu ends, %zu limits",
                            ask->n_from, ask->n_to, ask->n_most);
-    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
+    int rc =
+        slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     struct profile *p = rc == 0 ? calloc(1, sizeof(*p)) : NULL;
     if (rc < 0)
         return rc;
@@ -329,7 +329,8 @@ static int compute_and_store_profile(struct slave_graph_ask *j,
 
 /* ---- sending: each reply has one kind of list ---- */
 
-static int fill_procedure_names_page(struct slave_graph_ask *j, Ips__ProfileAnswer *a)
+static int fill_procedure_names_page(struct slave_graph_ask *j,
+                                     Ips__ProfileAnswer *a)
 {
     struct profile *p = j->profile;
     uint32_t n = (uint32_t)ips_min_u64(p->codes.n - p->sent_codes, PIECE_CODES);
@@ -348,8 +349,10 @@ static int fill_procedure_names_page(struct slave_graph_ask *j, Ips__ProfileAnsw
         const struct slave_proc_symbol *s =
             &p->names.symbols[p->codes.v[p->sent_codes + i]];
         ips__code__init(&rows[i]);
-        rows[i].procedure = slave_procs_copy_text_and_advance(&texts, s->name, s->name_len);
-        rows[i].file = slave_procs_copy_text_and_advance(&texts, s->file, s->file_len);
+        rows[i].procedure =
+            slave_procs_copy_text_and_advance(&texts, s->name, s->name_len);
+        rows[i].file =
+            slave_procs_copy_text_and_advance(&texts, s->file, s->file_len);
         rows[i].module = ips_unconst_text(s->module);
         rows[i].line = s->source_line;
     }
@@ -360,7 +363,7 @@ static int fill_procedure_names_page(struct slave_graph_ask *j, Ips__ProfileAnsw
 }
 
 static void fill_chain_piece_times_page(struct profile *p, bool weighed,
-                            Ips__ProfileAnswer *a)
+                                        Ips__ProfileAnswer *a)
 {
     a->piece_ns = p->piece_ns + p->sent_pieces;
     a->n_piece_ns =
@@ -397,8 +400,8 @@ static int fill_next_page_of_profile(struct slave_graph_ask *j,
     if (p->sent_codes < p->codes.n)
         return fill_procedure_names_page(j, a);
     if (p->sent_pieces < p->piece_count) {
-        fill_chain_piece_times_page(p, slave_graph_get_request(j)->profile->lane != NULL,
-                        a);
+        fill_chain_piece_times_page(
+            p, slave_graph_get_request(j)->profile->lane != NULL, a);
     } else if (p->sent_steps < p->steps.n) {
         fill_step_page(p, a);
     } else {

@@ -159,7 +159,7 @@ void slave_serve_send_report(struct slave_serve *v)
         if (report.built_permille < 1000)
             report.building_for = slave_work_get_running_request_id(v->s->work);
         if (slave_poolfs_get_filesystem_usage(d->pool, &report.pool_used_bytes,
-                               &report.pool_size_bytes) < 0)
+                                              &report.pool_size_bytes) < 0)
             report.pool_used_bytes = report.pool_size_bytes = IPS_UNMEASURED;
         ips_send_report(v->peer, &report);
     }

@@ -126,7 +126,8 @@ static size_t append_top_process_of_each_bin(const struct series_answer *a,
     return count;
 }
 
-static char *copy_name_text_and_advance(char **at, const char *text, uint32_t len)
+static char *copy_name_text_and_advance(char **at, const char *text,
+                                        uint32_t len)
 {
     char *start = *at;
     memcpy(start, text, len);
@@ -149,7 +150,8 @@ static int append_rows_of_top_procedures(struct series_answer *a,
         const struct slave_proc_symbol *s = &a->names.symbols[a->top[i].symbol];
         ips__series_top__init(&row[i]);
         row[i].bin = a->top[i].bin;
-        row[i].procedure = copy_name_text_and_advance(&texts, s->name, s->name_len);
+        row[i].procedure =
+            copy_name_text_and_advance(&texts, s->name, s->name_len);
         row[i].module = ips_unconst_text(s->module);
         row[i].ns = a->top[i].ns;
     }
@@ -162,7 +164,8 @@ static int add_top_rows_to_answer(struct slave_graph_ask *j,
                                   Ips__SeriesAnswer *out)
 {
     struct series_answer *a = j->series;
-    int rc = slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
+    int rc =
+        slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
     if (rc == 0)
         rc = slave_proc_names_number_procedures(j->graph->profile_cache,
                                                 SLAVE_BY_PROCEDURE, &a->names,

@@ -344,18 +344,20 @@ static int ensure_procedures_stored(struct slave_graph_ask *j,
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
-    if (slave_store_get_summary_tables_state(store, j->sql->run, &irt) && irt.procedures)
+    if (slave_store_get_summary_tables_state(store, j->sql->run, &irt) &&
+        irt.procedures)
         return 0;
     int rc = slave_graph_get_or_build_newest_and_verify(j, gs);
     return rc < 0 ? rc
-                  : slave_graph_make_profile_cache_if_missing(gs, j->graph, &j->job.err);
+                  : slave_graph_make_profile_cache_if_missing(gs, j->graph,
+                                                              &j->job.err);
 }
 
 /* Makes sure that the run's IRT tables exist. If no SyncAsk came before, tables
  * may exist from an older build of the graph. Then those of a closed run are
  * made again; those of an open run are used as they are. */
 static int ensure_summary_tables_stored(struct slave_graph_ask *j,
-                                    struct slave_graphs *gs)
+                                        struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
     struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
@@ -503,9 +505,10 @@ static int read_helper_output_up_to_frame(struct sql_ask *a,
 }
 
 /* Handles a complete frame from the helper. */
-static int unpack_frame_or_store_procedures_and_restart(struct slave_graph_ask *j,
-                                              struct slave_graphs *gs,
-                                              const struct sql_frame *head)
+static int
+unpack_frame_or_store_procedures_and_restart(struct slave_graph_ask *j,
+                                             struct slave_graphs *gs,
+                                             const struct sql_frame *head)
 {
     struct sql_ask *a = j->sql;
     if (head->kind == SQL_PROCEDURES && !a->procedures) {
@@ -562,7 +565,8 @@ static int read_sql_rows_from_helper(struct slave_graph_ask *j,
 
 /* ---- with and without a helper ---- */
 
-static int ensure_tables_and_start_sql_query(struct slave_graph_ask *j, struct slave_graphs *gs)
+static int ensure_tables_and_start_sql_query(struct slave_graph_ask *j,
+                                             struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql = calloc(1, sizeof(*a));
     if (!a)

@@ -118,17 +118,18 @@ static bool fill_call_site(struct wait_rows *p, const struct slave_waits *w,
     if (from->code_location == IPS_NONE)
         return true;
     if (from->code_location == SLAVE_PAGE_FAULTS)
-        return (to->procedure = keep_text_until_next_page(p, strdup(IPS_PAGE_FAULTS))) !=
-               NULL;
+        return (to->procedure = keep_text_until_next_page(
+                    p, strdup(IPS_PAGE_FAULTS))) != NULL;
     const char *at = w->names.of[from->code_location].text;
     uint32_t module = w->map.locations[from->code_location].module;
     if (module != IPS_NONE)
         to->module = w->map.modules[module].path;
     bool named = at && slave_symbol_parse_frame(&at, &f);
-    to->procedure =
-        keep_text_until_next_page(p, named ? strndup(f.name, f.name_len) : strdup("?"));
+    to->procedure = keep_text_until_next_page(
+        p, named ? strndup(f.name, f.name_len) : strdup("?"));
     if (named && f.at_file_len) {
-        to->file = keep_text_until_next_page(p, strndup(f.at_file, f.at_file_len));
+        to->file =
+            keep_text_until_next_page(p, strndup(f.at_file, f.at_file_len));
         to->line = f.at_line;
     }
     to->stack = stack;
@@ -167,8 +168,8 @@ static int fill_blocked_calls(struct slave_graph_ask *j, Ips__WaitRowsAnswer *a)
         to->by = r->by == IPS_NONE ? 0 : r->by + 1;
         to->place = w->blocked_site[i];
         to->within = slave_blocked_needs_recorded_waker(&j->graph->b, r);
-        to->what =
-            keep_text_until_next_page(p, slave_blocked_describe_wait(&j->graph->b, r));
+        to->what = keep_text_until_next_page(
+            p, slave_blocked_describe_wait(&j->graph->b, r));
         if (!to->what)
             return set_out_of_memory_error(j);
     }

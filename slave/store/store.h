@@ -228,15 +228,16 @@ struct ips_built;
  * own, and deletes its procedure rows. `b` must not change meanwhile. O(rows).
  * graphs/irt.c */
 int slave_store_replace_summary_tables(struct slave_store *s, int64_t run,
-                                   uint64_t key, const struct ips_built *b,
-                                   struct ips_err *err) IPS_MUST_USE;
-/* Tells from which build the run's IRT rows come. slave_store_get_summary_tables_state
- * returns false if the run has no IRT rows. */
+                                       uint64_t key, const struct ips_built *b,
+                                       struct ips_err *err) IPS_MUST_USE;
+/* Tells from which build the run's IRT rows come.
+ * slave_store_get_summary_tables_state returns false if the run has no IRT
+ * rows. */
 struct slave_irt_row {
     uint64_t key;
     bool procedures;
 };
 bool slave_store_get_summary_tables_state(struct slave_store *s, int64_t run,
-                             struct slave_irt_row *out);
+                                          struct slave_irt_row *out);
 
 #endif

@@ -55,7 +55,7 @@ static int compare_images_by_process(const void *a, const void *b)
 }
 
 uint32_t ips_codemap_find_image_of_stream(const struct ips_codemap *m,
-                                const struct ips_segment_header *head)
+                                          const struct ips_segment_header *head)
 {
     const struct code_image key = {
         .pidns = head->pidns, .pid = head->pid, .stamp = head->image_stamp};
@@ -241,7 +241,8 @@ static int read_module_and_start_records(struct ips_codemap *m,
     for (uint32_t i = 0; i < in->stream_count; i++) {
         const struct ips_stream_in *s = &in->streams[i];
         struct b_walk walk = {.in = s};
-        uint32_t type, len, image = ips_codemap_find_image_of_stream(m, &s->head);
+        uint32_t type, len,
+            image = ips_codemap_find_image_of_stream(m, &s->head);
         const uint8_t *p;
         bool modules = b_may_have_type(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)

@@ -62,8 +62,9 @@ int ips_codemap_make(const struct ips_build_input *in, struct ips_codemap *out,
 void ips_codemap_release(struct ips_codemap *m);
 
 /* Returns the index of a stream's image, or IPS_NONE. */
-uint32_t ips_codemap_find_image_of_stream(const struct ips_codemap *m,
-                                const struct ips_segment_header *head);
+uint32_t
+ips_codemap_find_image_of_stream(const struct ips_codemap *m,
+                                 const struct ips_segment_header *head);
 
 /* Sets *place to the number of the code location that was at `address` of the
  * image at t_ns (on this machine's CLOCK_MONOTONIC_RAW); adds the location if

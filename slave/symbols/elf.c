@@ -271,8 +271,9 @@ static void append_frame_positions(struct text *t, const char *file, int line,
     t->frames++;
 }
 
-static bool format_frame_from_symbols_or_unwind_table(struct reader *r, uint64_t at,
-                                           struct text *t)
+static bool format_frame_from_symbols_or_unwind_table(struct reader *r,
+                                                      uint64_t at,
+                                                      struct text *t)
 {
     const struct symbol *s = find_symbol(r, at);
     t->len = t->frames = 0;
@@ -606,7 +607,8 @@ int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
         r.cfi = dwarf_getcfi_elf(r.main.elf);
         load_symbols(&r);
         for (size_t i = 0; i < ask->count; i++)
-            if (format_frame_from_symbols_or_unwind_table(&r, ask->addresses[i], t))
+            if (format_frame_from_symbols_or_unwind_table(&r, ask->addresses[i],
+                                                          t))
                 put(arg, i, t->buf, SLAVE_SYMBOL_TABLE);
         struct symbol_file *o = r.debug.elf ? &r.debug : &r.main;
         o->dwarf = dwarf_begin_elf(o->elf, DWARF_C_READ, NULL);

@@ -491,8 +491,10 @@ static int make_pools_of_similar_arcs(struct procs_builder *m)
     return rc;
 }
 
-int ips_procs_make_profile_by_code_location(const struct ips_build_input *in, const struct ips_built *b,
-                   struct ips_procs *out, struct ips_err *err)
+int ips_procs_make_profile_by_code_location(const struct ips_build_input *in,
+                                            const struct ips_built *b,
+                                            struct ips_procs *out,
+                                            struct ips_err *err)
 {
     struct procs_builder m = {.p = out, .b = b, .err = err};
     uint32_t *index = NULL, *chains = NULL;

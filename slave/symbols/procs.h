@@ -94,8 +94,10 @@ struct ips_procs {
 
 /* Makes the CPU time by code of the run whose records are `in`; `b` is the
  * graph built from `in`. O(records). */
-int ips_procs_make_profile_by_code_location(const struct ips_build_input *in, const struct ips_built *b,
-                   struct ips_procs *out, struct ips_err *err) IPS_MUST_USE;
+int ips_procs_make_profile_by_code_location(const struct ips_build_input *in,
+                                            const struct ips_built *b,
+                                            struct ips_procs *out,
+                                            struct ips_err *err) IPS_MUST_USE;
 void ips_procs_release(struct ips_procs *p);
 
 #endif

@@ -345,9 +345,9 @@ static char *format_text_of_unnamed_location(const struct ips_code_module *m,
 }
 
 static int group_unnamed_locations_by_module(const struct slave_symbols *s,
-                                     const struct ips_codemap *m,
-                                     uint32_t **first, uint32_t **order,
-                                     struct ips_err *err)
+                                             const struct ips_codemap *m,
+                                             uint32_t **first, uint32_t **order,
+                                             struct ips_err *err)
 {
     *first = calloc((size_t)m->module_count + 2, sizeof(**first));
     *order = calloc((size_t)m->location_count + 1, sizeof(**order));

@@ -97,7 +97,8 @@ static void make_two(void)
     }
 }
 
-static struct ips_scenario lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+static struct ips_scenario lane = {
+    .message_time = {.scale_num = 1, .scale_den = 1}};
 
 static void feed_sync(const struct ips_cm_links *l,
                       const struct ips_cm_bytes *in)

@@ -27,7 +27,7 @@ static bool ignore(void *arg, uint32_t from, uint64_t sent, uint32_t to,
 
 static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
 {
-    struct ips_scenario lane = {.mtime = {7, 1ULL << 31, 1, 1},
+    struct ips_scenario lane = {.message_time = {7, 1ULL << 31, 1, 1},
                                 .weighting =
                                     wall ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
     struct ips_joined j;
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* The parts of a random graph behind each other, as above. */
 static size_t make(const struct rg *r, unsigned what, uint8_t *out, size_t cap)
 {
-    struct ips_scenario lane = {.mtime = {7, 1ULL << 31, 1, 1},
+    struct ips_scenario lane = {.message_time = {7, 1ULL << 31, 1, 1},
                                 .weighting =
                                     what == 1 ? IPS_WEIGH_WALL : IPS_WEIGH_CPU};
     size_t n = 1;

@@ -195,14 +195,15 @@ static void test_other_message_times(void **state)
     begin(&f);
     assert_false(kept_again(&f));
     assert_true(kept_again(&f));
-    struct mtime_pair pair = {.over = MTIME_TCP, .count = 1};
+    struct message_time_pair pair = {.over = MTIME_TCP, .count = 1};
     snprintf(pair.from, sizeof(pair.from), "m1");
     snprintf(pair.to, sizeof(pair.to), "m2");
     snprintf(pair.measured, sizeof(pair.measured), "today");
-    pair.point[0] = (struct mtime_point){.bytes = 1, .ns = 5000};
-    assert_int_equal(
-        mtimes_insert_or_replace_pair(&f.c.master.mtimes, &pair, &err), 0);
-    assert_int_equal(mtimes_save(&f.c.master.mtimes, &err), 0);
+    pair.point[0] = (struct message_time_point){.bytes = 1, .ns = 5000};
+    assert_int_equal(message_times_insert_or_replace_pair(
+                         &f.c.master.message_times, &pair, &err),
+                     0);
+    assert_int_equal(message_times_save(&f.c.master.message_times, &err), 0);
     assert_false(kept_again(&f));
     assert_true(kept_again(&f));
     end(&f);

@@ -188,8 +188,8 @@ static void
 test_cluster_calibrated__every_engine_equals_the_kernel(void **state)
 {
     (void)state;
-    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
-    const struct ips_scenario none = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario none = {.message_time = {0, 0, 1, 1}};
     for (uint64_t seed = 1; seed <= 25; seed++) {
         struct cluster c;
         struct rg r;
@@ -214,7 +214,7 @@ test_cluster_calibrated__every_engine_equals_the_kernel(void **state)
 static void test_cluster_calibrated__whatif_too(void **state)
 {
     (void)state;
-    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {0, 1ULL << 32, 1, 1}};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct cluster c;
         struct rg r;
@@ -254,7 +254,7 @@ static void test_cluster_calibrated__whatif_too(void **state)
 static void test_cluster_calibrated__estimate(void **state)
 {
     (void)state;
-    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {0, 1ULL << 32, 1, 1}};
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct cluster c;
         struct rg r;
@@ -337,7 +337,7 @@ static void test_cluster_calibrated__pairs_that_are_assumed(void **state)
 
 static void edit(const struct cluster *c, const char *text)
 {
-    FILE *f = fopen(c->master.mtimes.path, "we");
+    FILE *f = fopen(c->master.message_times.path, "we");
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
@@ -407,8 +407,8 @@ static void test_cluster_calibrated__kept_edited_mended(void **state)
 
 /* ---- measuring ----------------------------------------------------------- */
 
-static const Ips__MtimeRow *row_of(const Ips__CalibrateAnswer *a,
-                                   const char *from, const char *to)
+static const Ips__MessageTimeRow *row_of(const Ips__CalibrateAnswer *a,
+                                         const char *from, const char *to)
 {
     for (size_t i = 0; i < a->n_rows; i++) {
         if (strcmp(a->rows[i]->from, from) == 0 &&
@@ -441,7 +441,7 @@ static void test_cluster_calibrated__measured_pair_by_pair(void **state)
     /* One for every length, and the last. */
     assert_int_equal(got.count, 2 * n * (n + 1) + 1);
     /* m2 measured, at the address that m3 gave. */
-    const Ips__MtimeRow *row = row_of(last->calibrate, "m2", "m3");
+    const Ips__MessageTimeRow *row = row_of(last->calibrate, "m2", "m3");
     assert_non_null(row);
     assert_int_equal(row->n_points, 2);
     assert_int_equal(row->points[1]->bytes, 1000);

@@ -38,7 +38,7 @@ static void begin(struct fixture *f, uint64_t seed)
                                  .external = true};
     memset(f, 0, sizeof(*f));
     f->lane = (struct ips_scenario){
-        .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
+        .message_time = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
     rg_make(&o, &f->r);
     assert_int_equal(ips_longest_path_compute_ests(&f->r.whole, &f->lane, NULL,
                                                    &f->est, NULL),
@@ -64,7 +64,7 @@ static Ips__Request path_request(const char *engine)
 {
     Ips__Request request = IPS__REQUEST__INIT;
     ips__lane__init(&wire_lane);
-    wire_lane.mtime_base_ns = 2;
+    wire_lane.message_time_base_ns = 2;
     ips__path_ask__init(&path_ask_msg);
     path_ask_msg.engine = ips_unconst_text(engine);
     path_ask_msg.lane = &wire_lane;

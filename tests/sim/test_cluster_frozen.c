@@ -209,8 +209,8 @@ static void use_lane(uint64_t base_ns, uint64_t per_byte_ns)
 {
     ips__lane__init(&lane);
     lane.scale_num = lane.scale_den = 1;
-    lane.mtime_base_ns = base_ns;
-    lane.mtime_per_byte_q32 = per_byte_ns << 32;
+    lane.message_time_base_ns = base_ns;
+    lane.message_time_per_byte_q32 = per_byte_ns << 32;
 }
 
 /* A question with the field `number` of Request; `set` fills `k`. */

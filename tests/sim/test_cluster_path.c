@@ -28,10 +28,10 @@ static void ask_path(struct cluster *c, const char *engine,
     Ips__Lane wire = IPS__LANE__INIT;
     Ips__PathAsk ask = IPS__PATH_ASK__INIT;
     Ips__Request request = IPS__REQUEST__INIT;
-    wire.mtime_base_ns = lane->mtime.base_ns;
-    wire.mtime_per_byte_q32 = lane->mtime.per_byte_q32;
-    wire.scale_num = lane->mtime.scale_num;
-    wire.scale_den = lane->mtime.scale_den;
+    wire.message_time_base_ns = lane->message_time.base_ns;
+    wire.message_time_per_byte_q32 = lane->message_time.per_byte_q32;
+    wire.scale_num = lane->message_time.scale_num;
+    wire.scale_den = lane->message_time.scale_den;
     wire.external = (uint32_t)lane->external;
     ask.engine = ips_unconst_text(engine);
     ask.lane = &wire;
@@ -132,13 +132,13 @@ static void test_cluster_path__random_graphs_equal_the_kernel(void **state)
         }
         cluster_settle(&c);
         const struct ips_scenario lanes[] = {
-            {.mtime = {.scale_num = 1, .scale_den = 1}},
-            {.mtime = {.base_ns = 3, .scale_num = 1, .scale_den = 1},
+            {.message_time = {.scale_num = 1, .scale_den = 1}},
+            {.message_time = {.base_ns = 3, .scale_num = 1, .scale_den = 1},
              .external = IPS_EXTERNAL_ALL},
-            {.mtime = {.per_byte_q32 = 1ULL << 31,
-                       .base_ns = 1,
-                       .scale_num = 3,
-                       .scale_den = 2},
+            {.message_time = {.per_byte_q32 = 1ULL << 31,
+                              .base_ns = 1,
+                              .scale_num = 3,
+                              .scale_den = 2},
              .external = IPS_EXTERNAL_OFF}};
         const struct ips_scenario *lane = &lanes[seed % 3];
         check_engine(&c, "contract", &r, lane);
@@ -354,7 +354,7 @@ static void test_cluster_path__long_answers_come_in_pieces(void **state)
     cluster_add(&c, "m2", "r", &r.part[1], &b, 1);
     cluster_settle(&c);
     const struct ips_scenario lane = {
-        .mtime = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
+        .message_time = {.base_ns = 2, .scale_num = 1, .scale_den = 1}};
     check_engine(&c, "contract", &r, &lane);
     check_engine(&c, "central", &r, &lane);
     cluster_stop(&c);

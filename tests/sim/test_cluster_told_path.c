@@ -24,7 +24,7 @@ static Ips__PathAsk *path(const char *engine, const char *weighting)
     static Ips__PathAsk ask;
     static Ips__Lane lane;
     ips__lane__init(&lane);
-    lane.mtime_base_ns = 100000; /* messages are on the path */
+    lane.message_time_base_ns = 100000; /* messages are on the path */
     ips__path_ask__init(&ask);
     ask.lane = &lane;
     ips__request__init(&request);

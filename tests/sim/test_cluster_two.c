@@ -100,7 +100,7 @@ static void make_question(struct question *q, enum kind kind, const char *run)
     }
     ips__lane__init(&q->lane);
     ips__path_ask__init(&q->path);
-    q->lane.mtime_base_ns = 2;
+    q->lane.message_time_base_ns = 2;
     q->path.engine = ips_unconst_text(engine[kind]);
     q->path.lane = &q->lane;
     q->path.segments = true;

@@ -17,7 +17,7 @@
 #include "tests/support/random_graph.h"
 
 static const char *const machines[] = {"m1", "m2", "m3", "m4"};
-static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario plain = {.message_time = {0, 0, 1, 1}};
 
 /* What fake_slave_portions says of `even`, of the whole graph. */
 static uint64_t without_even(const struct rg *r, uint64_t *share)

@@ -23,7 +23,7 @@
 #include "tests/support/run_cm.h"
 #include "tests/support/shrink.h"
 
-static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario cpu = {.message_time = {0, 0, 1, 1}};
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -79,10 +79,10 @@ static struct ips_scenario lane_of(uint64_t seed)
 {
     uint64_t s = seed * 13 + 5;
     return (struct ips_scenario){
-        .mtime = {.base_ns = rg_below(&s, 3) * rg_below(&s, 20),
-                  .per_byte_q32 = (uint64_t)rg_below(&s, 2) << 31,
-                  .scale_num = 1 + rg_below(&s, 2),
-                  .scale_den = 1},
+        .message_time = {.base_ns = rg_below(&s, 3) * rg_below(&s, 20),
+                         .per_byte_q32 = (uint64_t)rg_below(&s, 2) << 31,
+                         .scale_num = 1 + rg_below(&s, 2),
+                         .scale_den = 1},
         .external = (enum ips_external)rg_below(&s, 3),
         .order_dependent_off = rg_below(&s, 4) == 0};
 }
@@ -430,7 +430,7 @@ static void test_cm__a_cycle_is_said(void **state)
         for (int async = 0; async < 2; async++) {
             struct cm_answer a;
             struct ips_err err = {0};
-            const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+            const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
             const struct cm_options o = {.seed = 1, .async = async};
             assert_int_equal(cm_cluster_run(cut.part, 2, &lane, &o, &a, &err),
                              IPS_E_STALLED);
@@ -455,7 +455,7 @@ static void test_cm__ring_of_256(void **state)
     struct cm_answer a;
     struct ips_err err = {0};
     uint32_t of[N], per = 2 * TURNS + 2;
-    const struct ips_scenario lane = {.mtime = {5, 0, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {5, 0, 1, 1}};
     assert_int_equal(ips_graph_alloc(&whole, N * per, N, NULL), 0);
     for (uint32_t c = 0; c < N; c++) {
         of[c] = c;

@@ -7,7 +7,7 @@
 #define IPS_TESTS_CLUSTER_H
 
 #include "analysis/graph/contract.h"
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "analysis/graph/path.h"
 #include "analysis/graph/view.h"
 #include "master/base/master.h"
@@ -72,7 +72,7 @@ struct fake_slave {
     struct ips_view view; /* of that lane */
     struct fake_cm *cm;   /* a distributed computation */
     /* message times as PeersAsk told them */
-    struct ips_mtime_map mtimes;
+    struct ips_message_time_map message_times;
     /* measuring: what TripAsk gets, the same times for all lengths n: base_ns +
      * n; or an error */
     uint64_t trip_ns, trip_spread_ns, wake_ns;

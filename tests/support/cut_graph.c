@@ -158,7 +158,7 @@ void cut_make(const struct ips_graph *whole, const uint32_t *of, uint32_t count,
     lay_all(&k);
     uint32_t *base = need(calloc(count, 4));
     uint64_t unmatched;
-    static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario cpu = {.message_time = {0, 0, 1, 1}};
     if (ips_graph_merge(out->part, count, &cpu, &out->merged, base, &unmatched,
                         NULL) < 0 ||
         unmatched)

@@ -543,5 +543,5 @@ void fake_slave_release(struct fake_slave *s)
     s->pairs = NULL;
     ips_est_release(&s->est);
     ips_view_release(&s->view);
-    ips_message_time_map_release(&s->mtimes);
+    ips_message_time_map_release(&s->message_times);
 }

@@ -130,7 +130,8 @@ void fake_slave_cm_begin(struct fake_slave *s, const Ips__Request *r,
     c->graph.refs = 1000;
     c->graph.generation = r->cm->generation;
     c->graph.b.g = *s->g; /* lent */
-    c->graph.b.g.mtimes = s->mtimes.curve_count ? &s->mtimes : NULL;
+    c->graph.b.g.message_times =
+        s->message_times.curve_count ? &s->message_times : NULL;
     c->graph.b.end_count = s->end_count;
     c->graph.joined =
         calloc((size_t)s->end_count + 1, sizeof(*c->graph.joined));

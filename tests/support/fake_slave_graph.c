@@ -109,10 +109,10 @@ static struct ips_scenario lane_of(const Ips__Lane *l)
 {
     struct ips_scenario lane = {.external = (enum ips_external)l->external,
                                 .calibrated = l->calibrated};
-    lane.mtime.base_ns = l->mtime_base_ns;
-    lane.mtime.per_byte_q32 = l->mtime_per_byte_q32;
-    lane.mtime.scale_num = l->scale_num;
-    lane.mtime.scale_den = l->scale_den;
+    lane.message_time.base_ns = l->message_time_base_ns;
+    lane.message_time.per_byte_q32 = l->message_time_per_byte_q32;
+    lane.message_time.scale_num = l->scale_num;
+    lane.message_time.scale_den = l->scale_den;
     return lane;
 }
 
@@ -120,8 +120,8 @@ void fake_slave_view(const struct fake_slave *s,
                      const struct ips_scenario *lane, struct ips_view *out)
 {
     struct ips_graph g = *s->g; /* lent */
-    g.mtimes = s->mtimes.curve_count ? &s->mtimes : NULL;
-    assert_true(g.mtimes || !lane->calibrated);
+    g.message_times = s->message_times.curve_count ? &s->message_times : NULL;
+    assert_true(g.message_times || !lane->calibrated);
     assert_int_equal(ips_graph_make_view(&g, lane, out, NULL), 0);
 }
 

@@ -63,9 +63,9 @@ void golden_make(const struct golden *from, struct ips_graph *g)
 
 struct ips_scenario golden_lane(const struct golden *from)
 {
-    uint64_t per_byte = from->mtime_ns ? 0 : 1;
+    uint64_t per_byte = from->message_time_ns ? 0 : 1;
     return (struct ips_scenario){
-        .mtime = {from->mtime_ns, per_byte << 32, 1, 1},
+        .message_time = {from->message_time_ns, per_byte << 32, 1, 1},
         .external = IPS_EXTERNAL_REPLY,
         .order_dependent_off = false};
 }

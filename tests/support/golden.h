@@ -17,7 +17,7 @@ struct golden_node {
 };
 struct golden {
     const char *name;
-    uint64_t mtime_ns;
+    uint64_t message_time_ns;
     uint64_t t_max, total;
     uint64_t t_max_free; /* messages cost nothing: P_max = total / this */
     uint32_t node_count;

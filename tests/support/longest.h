@@ -5,7 +5,7 @@
 #include "analysis/graph/path.h"
 
 /* Messages take no time, and the outside what it took. */
-static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1},
+static const struct ips_scenario plain = {.message_time = {0, 0, 1, 1},
                                           .external = IPS_EXTERNAL_REPLY,
                                           .order_dependent_off = false};
 

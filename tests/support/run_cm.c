@@ -261,9 +261,9 @@ static int poll_one(struct cluster *c)
     const struct ips_cm_counts *n = ips_cm_sync_counts(s);
     c->polled = (c->polled + 1) % c->n;
     c->out->root_messages++;
-    enum ips_cm_state state =
-        ips_cm_tally_add_report_and_get_state(&c->tally, n->batches, n->received,
-                                      ips_cm_sync_count_unfinished_chains(s));
+    enum ips_cm_state state = ips_cm_tally_add_report_and_get_state(
+        &c->tally, n->batches, n->received,
+        ips_cm_sync_count_unfinished_chains(s));
     if (state == IPS_CM_OVER)
         c->over = true;
     if (state != IPS_CM_STALLED)
@@ -363,7 +363,8 @@ static int finish(struct cluster *c)
         add_counts(&a->counts, m->async ? ips_cm_async_counts(m->async)
                                         : ips_cm_sync_counts(m->sync));
         rc = m->async
-                 ? ips_cm_async_recompute_and_check_result(m->async, &a->est[i], c->err)
+                 ? ips_cm_async_recompute_and_check_result(m->async, &a->est[i],
+                                                           c->err)
                  : ips_cm_sync_move_result_out(m->sync, &a->est[i], c->err);
         if (rc < 0)
             break;

@@ -139,7 +139,8 @@ static void record_wait_for_other_requests(const struct request_counts *w,
     if (w->files && !w->reads && !w->others)
         ips_record_wait_if_blocked_or_ready(IPS_OP_DISK, call, 0, 0, site, 0);
     else
-        ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, r, err, site, 0);
+        ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, r, err, site,
+                                            0);
 }
 
 /* Records the read `a`, which returned `r`, unless that was done before. */
@@ -229,10 +230,12 @@ static int call_aio_suspend_and_record(const struct aiocb *const list[], int n,
     if (done)
         count_request_by_kind(&w, done);
     if (w.reads)
-        ips_record_poll_or_count_failed_poll(IPS_OP_POLL, call, 1, 0, site,
-                        ips_pack_ready_object_and_events(find_channel_of_stored_aio_read(done),
-                                       readiness_of_done_request(done)),
-                        false);
+        ips_record_poll_or_count_failed_poll(
+            IPS_OP_POLL, call, 1, 0, site,
+            ips_pack_ready_object_and_events(
+                find_channel_of_stored_aio_read(done),
+                readiness_of_done_request(done)),
+            false);
     else
         record_wait_for_other_requests(&w, call, r, saved, site);
     errno = saved;
@@ -339,7 +342,7 @@ IPS_EXPORT int lio_listio64(int mode, struct aiocb64 *const list[], int n,
     IPS_EXPORT int ips_old_lio_listio##suffix(int mode, type *const list[],    \
                                               int n, struct sigevent *event)   \
     {                                                                          \
-        ips_wrap_start_library_and_check_recording();                                  \
+        ips_wrap_start_library_and_check_recording();                          \
         return call_lio_listio_and_record_if_on(                               \
             real_function, mode, (struct aiocb *const *)(const void *)list, n, \
             event, IPS_SITE);                                                  \

@@ -53,8 +53,7 @@ static int get_socket_option_int(int fd, int option)
 }
 
 /* Stores the socket's own name, or its peer's (`call`: SYS_getsockname or
- * SYS_getpeername), in *ss. Returns its length; 0: there is none (not
- * connected). */
+ * SYS_getpeername), in *ss. Returns its length; 0: there is none. */
 static socklen_t get_socket_address(long call, int fd,
                                     struct sockaddr_storage *ss)
 {
@@ -198,8 +197,7 @@ static uint64_t parse_unix_peer_inode(const struct unix_diag_query *d, long got)
 
 /* CPU time that this image has spent in query_unix_peer_inode(), in stamps. The
  * kernel looks at every Unix socket of the machine until it finds the inode, so
- * one query takes 50 us or, where there are thousands of sockets, milliseconds.
- */
+ * one query takes 50 us, or milliseconds if there are thousands of sockets. */
 static _Atomic uint64_t diagnosed;
 static _Atomic uint64_t diagnosed_by; /* the image_stamp of that image */
 
@@ -291,7 +289,8 @@ static uint64_t store_and_record_channel(int fd, uint64_t seen,
     return word;
 }
 
-static uint64_t identify_and_record_pipe(int fd, uint64_t seen, struct ips_rec_chan *chan)
+static uint64_t record_pipe_identity(int fd, uint64_t seen,
+                                     struct ips_rec_chan *chan)
 {
     long mode = ips_sys3(SYS_fcntl, fd, F_GETFL, 0);
     if (mode < 0)
@@ -331,9 +330,10 @@ static uint64_t identify_and_record_inet_socket(
     return store_and_record_channel(fd, seen, chan, IPS_FD_STREAM, flags);
 }
 
-static uint64_t identify_and_record_unix_socket(int fd, uint64_t seen,
-                                     struct ips_rec_chan *chan, bool stream,
-                                     bool listening, socklen_t peer_len)
+static uint64_t record_unix_socket_identity(int fd, uint64_t seen,
+                                            struct ips_rec_chan *chan,
+                                            bool stream, bool listening,
+                                            socklen_t peer_len)
 {
     if (stream && listening) {
         chan->kind = IPS_CHAN_UNIX_LISTEN;
@@ -403,10 +403,11 @@ static uint64_t identify_and_record_socket(int fd, uint64_t seen,
         chan->name_hash = hash_unix_socket_name(fd, &local, local_end_len);
     if (!chan->name_hash)
         chan->name_hash = hash_unix_socket_name(fd, &peer, peer_len);
-    return identify_and_record_unix_socket(fd, seen, chan, stream, listening, peer_len);
+    return record_unix_socket_identity(fd, seen, chan, stream, listening,
+                                       peer_len);
 }
 
-static void format_path_of_directory_and_fd(char path[40], const char *directory, int fd)
+static void join_directory_and_fd(char path[40], const char *directory, int fd)
 {
     char digits[12];
     size_t n = 0, at = strlen(directory);
@@ -424,7 +425,7 @@ bool ips_read_fdinfo_number(int fd, const char *key, uint64_t *value)
     if (fd < 0)
         return false;
     char after[40];
-    format_path_of_directory_and_fd(after, "/fdinfo/", fd);
+    join_directory_and_fd(after, "/fdinfo/", fd);
     if (!ips_build_proc_path_resolving_link(path, sizeof(path), "self", after))
         return false;
     long got = ips_read_file_with_own_fd_table(path, text, sizeof(text) - 1);
@@ -464,7 +465,7 @@ static uint64_t classify_and_store_anonymous_fd(int fd, uint64_t seen,
                  {"anon_inode:[eventpoll]", IPS_FD_EPOLL},
                  {"anon_inode:[pidfd]", IPS_FD_PIDFD}};
     char path[40], text[32] = "";
-    format_path_of_directory_and_fd(path, "/proc/self/fd/", fd);
+    join_directory_and_fd(path, "/proc/self/fd/", fd);
     ips_sys6(SYS_readlinkat, AT_FDCWD, (long)path, (long)text, sizeof(text) - 1,
              0, 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -511,8 +512,7 @@ static enum ips_fd_class classify_file(int fd, const struct stat *st,
 }
 
 /* Returns the number of a POSIX message queue (pool/ready.h); 0: `fd` is not
- * one. A message queue is a file of fixed size in a file system of type mqueue.
- */
+ * one. Such a queue is a file of fixed size in a file system of type mqueue. */
 static uint32_t mqueue_number_of_fd(int fd, const struct stat *st, mode_t type)
 {
     enum { QUEUE_FILE_BYTES = 80, MQUEUE_MAGIC = 0x19800202 };
@@ -584,7 +584,7 @@ uint64_t ips_chan_identify_and_record(int fd, uint64_t seen,
     }
     if (ips_sys3(SYS_fcntl, fd, F_GETFD, 0) & FD_CLOEXEC)
         chan.flags |= IPS_CHAN_CLOEXEC;
-    return type == S_IFIFO ? identify_and_record_pipe(fd, seen, &chan)
+    return type == S_IFIFO ? record_pipe_identity(fd, seen, &chan)
                            : identify_and_record_socket(fd, seen, &chan, hint);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "agent/preload/at.h"
 #include "agent/preload/sync.h"
+#include "agent/preload/tries.h"
 
 /* glibc declares the socket calls with transparent unions of all address
  * types; in the ABI they are the plain pointers written here. */
@@ -218,7 +219,8 @@ static int call_fcntl_and_record(int (*real)(int, int, ...), int fd,
     int r = real(fd, command, arg);
     if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
         return identify_or_clear_fd_copy(fd, r);
-    if (command == F_SETFL && r == 0 && ips_wrap_start_library_and_check_recording())
+    if (command == F_SETFL && r == 0 &&
+        ips_wrap_start_library_and_check_recording())
         ips_store_or_clear_async_fd(fd, (uintptr_t)arg & O_ASYNC);
     return r;
 }
@@ -420,9 +422,9 @@ static void record_retries_of_connect_if_any(int fd, uint64_t key,
  * only asks how that connect proceeds, and the call is not recorded again. If
  * such a call reports failure, the channel is closed, since another connect may
  * follow. `sent`: a send made the connect (MSG_FASTOPEN). */
-static void record_connect_and_identify_socket(int fd, int r, int err, const struct sockaddr *to,
-                           socklen_t len, struct ips_moment call,
-                           struct ips_moment ret, bool sent, uint64_t site)
+static void record_connect_and_identify_socket(
+    int fd, int r, int err, const struct sockaddr *to, socklen_t len,
+    struct ips_moment call, struct ips_moment ret, bool sent, uint64_t site)
 {
     uint64_t word = ips_fd_get(fd);
     bool before = word & IPS_FD_CONNECTED;
@@ -436,8 +438,9 @@ static void record_connect_and_identify_socket(int fd, int r, int err, const str
             ips_chan_record_close_and_clear(fd, site);
         else /* there is no channel yet to which a SEND could belong, but the
                 thread may have waited */
-            ips_record_wait_if_blocked_or_ready(network ? IPS_OP_CONNECT : IPS_OP_OTHER, call, -1,
-                            err, site, 0);
+            ips_record_wait_if_blocked_or_ready(network ? IPS_OP_CONNECT
+                                                        : IPS_OP_OTHER,
+                                                call, -1, err, site, 0);
         if (later)
             ips_retry_count_failed_try(IPS_RETRY_CONNECT,
                                        connect_target_key(fd, to, len), &call);
@@ -472,8 +475,8 @@ int ips_connect_at(int fd, const struct sockaddr *to, socklen_t len,
     IPS_CALL_BEGINS(IPS_BEGUN(IPS_REC_SEND, IPS_OP_CONNECT, 0), site, call);
     int r = REAL(connect)(fd, to, len);
     int saved = errno;
-    record_connect_and_identify_socket(fd, r, saved, to, len, call, ips_return_moment(&call), false,
-                   site);
+    record_connect_and_identify_socket(fd, r, saved, to, len, call,
+                                       ips_return_moment(&call), false, site);
     errno = saved;
     return r;
 }
@@ -486,8 +489,8 @@ void ips_record_fastopen_send(int fd, ssize_t r, const struct sockaddr *to,
 {
     int saved = errno;
     struct ips_moment ret = ips_return_moment(&call);
-    record_connect_and_identify_socket(fd, r < 0 ? -1 : 0, saved, to, len, call, r > 0 ? call : ret,
-                   true, site);
+    record_connect_and_identify_socket(fd, r < 0 ? -1 : 0, saved, to, len, call,
+                                       r > 0 ? call : ret, true, site);
     uint64_t word = ips_fd_get(fd);
     if (r > 0 && ips_fd_class(word) == IPS_FD_STREAM)
         ips_record_io_call(IPS_REC_SEND, ips_fd_channel_id(word), IPS_OP_DATA,
@@ -501,8 +504,9 @@ IPS_EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 }
 int __connect(int, const struct sockaddr *, socklen_t) IPS_ALIAS(connect);
 
-static void record_accept_and_identify_socket(int fd, int r, int err, struct ips_moment call,
-                          uint64_t site)
+static void record_accept_and_identify_socket(int fd, int r, int err,
+                                              struct ips_moment call,
+                                              uint64_t site)
 {
     struct ips_moment ret = ips_return_moment(&call);
     uint64_t word;

@@ -26,6 +26,7 @@
  * write lock to a read lock is not recorded.
  */
 #include "agent/preload/at.h"
+#include "agent/preload/tries.h"
 
 #include <sys/eventfd.h>
 #include <sys/file.h>
@@ -146,14 +147,15 @@ void ips_file_call_end(const struct ips_moment *call, int64_t result,
 static inline bool begin_io_and_check_fd_is_file(struct ips_io *io, int fd,
                                                  uint64_t site)
 {
-    return ips_io_open_call_if_recorded(io, IPS_REC_RECV, fd, site) && io->klass == IPS_FD_FILE;
+    return ips_io_open_call_if_recorded(io, IPS_REC_RECV, fd, site) &&
+           io->klass == IPS_FD_FILE;
 }
 
 #define ON_FILE(type, fd, place, real_call)                                    \
     do {                                                                       \
         IPS_IO(io);                                                            \
         if (!begin_io_and_check_fd_is_file(&io, fd, place))                    \
-            return ips_wrap_start_library_and_check_recording(), real_call;            \
+            return ips_wrap_start_library_and_check_recording(), real_call;    \
         type r = real_call;                                                    \
         ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
         return r;                                                              \
@@ -236,7 +238,7 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
  */
 #define TO_DISK(type, place, real_call)                                        \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_file_call_take_start_moment(true);        \
         type r = real_call;                                                    \
@@ -422,9 +424,10 @@ static void count_or_record_nonblocking_lock_try(enum ips_sync kind, int fd,
  * it waited, and notes that the close of `fd` releases the lock. Returns `r`.
  */
 static int record_lock_if_waited_and_set_lock_flag(enum ips_sync kind, int fd,
-                                      struct range range, bool waits,
-                                      struct ips_moment call, int r,
-                                      uint64_t site)
+                                                   struct range range,
+                                                   bool waits,
+                                                   struct ips_moment call,
+                                                   int r, uint64_t site)
 {
     int saved = errno;
     if (!waits && (r == 0 || failed_because_locked(r)))
@@ -471,8 +474,8 @@ int ips_flock_at(int fd, int operation, uint64_t site)
         errno = before;
         r = REAL(flock)(fd, operation);
     }
-    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_FLOCK, fd, whole_file, waits,
-                                      call, r, site);
+    return record_lock_if_waited_and_set_lock_flag(
+        IPS_SYNC_FLOCK, fd, whole_file, waits, call, r, site);
 }
 
 IPS_EXPORT int flock(int fd, int operation)
@@ -525,8 +528,8 @@ int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
     if (lock.l_type == F_UNLCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   site);
-    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_RECORD_LOCK, fd, range, waits,
-                                      call, r, site);
+    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_RECORD_LOCK, fd,
+                                                   range, waits, call, r, site);
 }
 
 /* libc's own lockf uses fcntl calls that do not pass our wrapper. */
@@ -549,8 +552,8 @@ IPS_EXPORT int lockf(int fd, int command, off_t n)
     if (command == F_ULOCK)
         return record_file_unlock(IPS_SYNC_RECORD_LOCK, fd, range, call, r,
                                   IPS_SITE);
-    return record_lock_if_waited_and_set_lock_flag(IPS_SYNC_RECORD_LOCK, fd, range, waits,
-                                      call, r, IPS_SITE);
+    return record_lock_if_waited_and_set_lock_flag(
+        IPS_SYNC_RECORD_LOCK, fd, range, waits, call, r, IPS_SITE);
 }
 int lockf64(int, int, off64_t) IPS_ALIAS(lockf);
 

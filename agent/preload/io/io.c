@@ -52,8 +52,9 @@ static ssize_t record_peek_or_urgent_data(const struct ips_io *io, int flags,
     if ((flags & NOT_DATA) == MSG_OOB && r > 0)
         return ips_io_record_received(io, IPS_OP_DATA, r, NULL, 0, NULL, 0);
     if (flags & MSG_PEEK)
-        ips_record_wait_if_blocked_or_ready(IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
-                        ips_pack_ready_object_and_events(io->chan, IPS_READY_IN));
+        ips_record_wait_if_blocked_or_ready(
+            IPS_OP_POLL, io->call, r < 0 ? -1 : 1, errno, io->site,
+            ips_pack_ready_object_and_events(io->chan, IPS_READY_IN));
     return r;
 }
 
@@ -73,8 +74,8 @@ IPS_EXPORT IPS_HOT ssize_t read(int fd, void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE,
+                                            &frame)))
         return ips_read_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(read)(fd, buf, n);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -107,8 +108,8 @@ IPS_EXPORT IPS_HOT ssize_t write(int fd, const void *buf, size_t n)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE,
+                                            &frame)))
         return ips_write_slow(fd, buf, n, IPS_SITE);
     ssize_t r = REAL(write)(fd, buf, n);
     return ips_stream_record_send(&io, r);
@@ -136,11 +137,12 @@ IPS_EXPORT IPS_HOT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE,
+                                            &frame)))
         return ips_readv_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(readv)(fd, iov, count);
-    return ips_stream_record_receive(&io, r, iov, iov_count_or_zero_if_invalid(count));
+    return ips_stream_record_receive(&io, r, iov,
+                                     iov_count_or_zero_if_invalid(count));
 }
 
 __attribute__((noinline)) ssize_t
@@ -150,15 +152,15 @@ ips_writev_slow(int fd, const struct iovec *iov, int count, uint64_t site)
     if (!ips_io_open_call_if_recorded(&io, IPS_REC_SEND, fd, site))
         return REAL(writev)(fd, iov, count);
     ssize_t r = REAL(writev)(fd, iov, count);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count_or_zero_if_invalid(count),
-                              NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov,
+                              iov_count_or_zero_if_invalid(count), NULL, 0);
 }
 IPS_EXPORT IPS_HOT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE,
+                                            &frame)))
         return ips_writev_slow(fd, iov, count, IPS_SITE);
     ssize_t r = REAL(writev)(fd, iov, count);
     return ips_stream_record_send(&io, r);
@@ -194,8 +196,8 @@ ssize_t ips_pwritev2_at(int fd, const struct iovec *iov, int count, off_t at,
         return ips_wrap_start_library_and_check_recording(),
                REAL(pwritev2)(fd, iov, count, at, flags);
     ssize_t r = REAL(pwritev2)(fd, iov, count, at, flags);
-    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov, iov_count_or_zero_if_invalid(count),
-                              NULL, 0);
+    return ips_io_record_sent(&io, IPS_OP_DATA, r, iov,
+                              iov_count_or_zero_if_invalid(count), NULL, 0);
 }
 
 IPS_EXPORT ssize_t pwritev2(int fd, const struct iovec *iov, int count,
@@ -219,8 +221,8 @@ IPS_EXPORT IPS_HOT ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
     struct ips_io io;
     char frame;
-    if (unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+    if (unlikely(!ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE,
+                                            &frame)))
         return send_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(send)(fd, buf, n, flags);
     return ips_stream_record_send(&io, r);
@@ -232,7 +234,8 @@ __attribute__((noinline)) ssize_t ips_sendto_slow(int fd, const void *buf,
                                                   const struct sockaddr *to,
                                                   socklen_t len, uint64_t site)
 {
-    if (flags & MSG_FASTOPEN && to && ips_wrap_start_library_and_check_recording()) {
+    if (flags & MSG_FASTOPEN && to &&
+        ips_wrap_start_library_and_check_recording()) {
         IPS_CALL_MARK;
         struct ips_moment call = ips_take_call_moment();
         ssize_t got = REAL(sendto)(fd, buf, n, flags, to, len);
@@ -251,8 +254,8 @@ IPS_EXPORT IPS_HOT ssize_t sendto(int fd, const void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
-        unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE,
+                                            &frame)))
         return ips_sendto_slow(fd, buf, n, flags, to, len, IPS_SITE);
     ssize_t r = REAL(sendto)(fd, buf, n, flags, to, len);
     return ips_stream_record_send(&io, r);
@@ -278,8 +281,8 @@ IPS_EXPORT IPS_HOT ssize_t recv(int fd, void *buf, size_t n, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE,
+                                            &frame)))
         return recv_slow(fd, buf, n, flags, IPS_SITE);
     ssize_t r = REAL(recv)(fd, buf, n, flags);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -354,8 +357,8 @@ IPS_EXPORT IPS_HOT ssize_t recvfrom(int fd, void *buf, size_t n, int flags,
     struct ips_io io;
     char frame;
     if (unlikely(flags & NOT_DATA) ||
-        unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_try_begin_call(&io, IPS_REC_RECV, fd, IPS_SITE,
+                                            &frame)))
         return ips_recvfrom_slow(fd, buf, n, flags, from, len, IPS_SITE);
     ssize_t r = REAL(recvfrom)(fd, buf, n, flags, from, len);
     return ips_stream_record_receive(&io, r, IPS_IOV(buf, n));
@@ -398,7 +401,8 @@ ssize_t ips_sendfile_at(int to, int from, off_t *at, size_t n, uint64_t site)
     IPS_IO(in);
     IPS_IO(out);
     /* With an offset (`at`), `from` is a file and not a channel. */
-    bool has_in = !at && ips_io_open_call_if_recorded(&in, IPS_REC_RECV, from, site);
+    bool has_in =
+        !at && ips_io_open_call_if_recorded(&in, IPS_REC_RECV, from, site);
     bool has_out = ips_io_open_call_if_recorded(&out, IPS_REC_SEND, to, site);
     ssize_t r = REAL(sendfile)(to, from, at, n);
     if (has_in || has_out)
@@ -449,9 +453,9 @@ static void record_tee_wait_if_blocked(struct ips_io *out, int from, ssize_t r)
     int saved = errno;
     struct ips_moment ret = ips_return_moment(&out->call);
     if (ips_was_blocked(&out->call, &ret)) {
-        ips_record_poll_or_count_failed_poll(IPS_OP_POLL, out->call, 1, 0, out->site,
-                        ips_pack_ready_events(from, r ? POLLIN : POLLHUP),
-                        false);
+        ips_record_poll_or_count_failed_poll(
+            IPS_OP_POLL, out->call, 1, 0, out->site,
+            ips_pack_ready_events(from, r ? POLLIN : POLLHUP), false);
         out->call = ret;
     }
     errno = saved;
@@ -490,9 +494,11 @@ ssize_t ips_vmsplice_at(int fd, const struct iovec *iov, size_t count,
     errno = saved;
     if (reads)
         return ips_io_record_received(&io, IPS_OP_SENDFILE, r, iov,
-                                      iov_count_or_zero_if_invalid((long)count), NULL, 0);
+                                      iov_count_or_zero_if_invalid((long)count),
+                                      NULL, 0);
     return ips_io_record_sent(&io, IPS_OP_SENDFILE, r, iov,
-                              iov_count_or_zero_if_invalid((long)count), NULL, 0);
+                              iov_count_or_zero_if_invalid((long)count), NULL,
+                              0);
 }
 
 IPS_EXPORT ssize_t vmsplice(int fd, const struct iovec *iov, size_t count,

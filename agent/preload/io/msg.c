@@ -78,8 +78,8 @@ IPS_EXPORT IPS_HOT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
     struct ips_io io;
     char frame;
     if (unlikely(flags & MSG_FASTOPEN) ||
-        unlikely(
-            !ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE, &frame)))
+        unlikely(!ips_stream_try_begin_call(&io, IPS_REC_SEND, fd, IPS_SITE,
+                                            &frame)))
         return ips_sendmsg_slow(fd, m, flags, IPS_SITE);
     ssize_t r = REAL(sendmsg)(fd, m, flags);
     return ips_stream_record_send(&io, r);
@@ -127,7 +127,8 @@ ssize_t ips_receive_and_record_with_sender(struct ips_io *io, struct msghdr *m,
         len = m->msg_name ? (socklen_t)sizeof(unknown) : 0;
     }
     return ips_io_record_received(io, IPS_OP_DATA, r, m->msg_iov,
-                                  msg_iov_count_or_zero_if_invalid(m), name, len);
+                                  msg_iov_count_or_zero_if_invalid(m), name,
+                                  len);
 }
 
 ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
@@ -144,8 +145,9 @@ ssize_t ips_recvmsg_at(int fd, struct msghdr *m, int flags, uint64_t site)
             return ips_io_record_received(&io, IPS_OP_DATA, r, NULL, 0, NULL,
                                           0);
         if (flags & MSG_PEEK)
-            ips_record_wait_if_blocked_or_ready(IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno,
-                            io.site, ips_pack_ready_object_and_events(io.chan, IPS_READY_IN));
+            ips_record_wait_if_blocked_or_ready(
+                IPS_OP_POLL, io.call, r < 0 ? -1 : 1, errno, io.site,
+                ips_pack_ready_object_and_events(io.chan, IPS_READY_IN));
         return r;
     }
     /* For a stream, `m` is not read before the kernel has accepted it, because
@@ -291,7 +293,8 @@ int ips_recvmmsg_at(int fd, struct mmsghdr *v, unsigned n, int flags,
                     struct timespec *timeout, uint64_t site)
 {
     IPS_IO(io);
-    if (flags & NOT_DATA || !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
+    if (flags & NOT_DATA ||
+        !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, fd, site))
         return ips_wrap_start_library_and_check_recording(),
                REAL(recvmmsg)(fd, v, n, flags, timeout);
     int r;

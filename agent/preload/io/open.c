@@ -94,7 +94,7 @@ int ips_openat_at(int at, const char *path, int flags, mode_t mode,
  * returns a descriptor or -1. */
 #define OPEN(at, path, flags, real_call)                                       \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_take_call_moment();                       \

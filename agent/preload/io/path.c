@@ -21,6 +21,7 @@
  * of kind WATCH for the file's name, and a read of inotify events an ACQUIRE.
  */
 #include "agent/preload/at.h"
+#include "agent/preload/tries.h"
 
 #pragma GCC diagnostic ignored "-Wpedantic" /* transparent unions: see fd.c */
 
@@ -174,7 +175,8 @@ IPS_EXPORT int stat(const char *restrict path, struct stat *restrict st)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_library_and_check_recording(), REAL(stat)(path, st)), IPS_SITE);
+        (ips_wrap_start_library_and_check_recording(), REAL(stat)(path, st)),
+        IPS_SITE);
 }
 
 IPS_EXPORT int lstat(const char *restrict path, struct stat *restrict st)
@@ -216,7 +218,8 @@ IPS_EXPORT int access(const char *path, int mode)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_library_and_check_recording(), REAL(access)(path, mode)),
+        (ips_wrap_start_library_and_check_recording(),
+         REAL(access)(path, mode)),
         IPS_SITE);
 }
 
@@ -233,7 +236,8 @@ IPS_EXPORT int euidaccess(const char *path, int mode)
 {
     return ips_record_or_count_existence_test(
         AT_FDCWD, path,
-        (ips_wrap_start_library_and_check_recording(), REAL(euidaccess)(path, mode)),
+        (ips_wrap_start_library_and_check_recording(),
+         REAL(euidaccess)(path, mode)),
         IPS_SITE);
 }
 int eaccess(const char *, int) IPS_ALIAS(euidaccess);
@@ -318,7 +322,8 @@ static int record_file_put_at_path(int at, const char *path, int r,
 /* Like record_file_put_at_path, for a call that fails if there is a file at
  * `path` already: notes such a failed try, or that earlier tries have ended. */
 static int record_file_created_or_failed_try(int at, const char *path, int r,
-                               struct ips_moment call, uint64_t site)
+                                             struct ips_moment call,
+                                             uint64_t site)
 {
     int saved = errno;
     if (r < 0 && saved == EEXIST && path && !ips_sys_quiet)
@@ -348,16 +353,17 @@ static int record_file_removed(int at, const char *path, int r,
  * `path`. */
 #define MAKE(at, path, real_call)                                              \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
-        return record_file_created_or_failed_try(at, path, real_call, call, IPS_SITE);       \
+        return record_file_created_or_failed_try(at, path, real_call, call,    \
+                                                 IPS_SITE);                    \
     } while (0)
 
 /* Body of a wrapper: `real_call` removes the file at `path`. */
 #define REMOVE(at, path, real_call)                                            \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         return record_file_removed(at, path, real_call, call, IPS_SITE);       \
@@ -366,14 +372,15 @@ static int record_file_removed(int at, const char *path, int r,
 /* Body of a wrapper: `real_call` gives the file at `from` the path `to`. */
 #define RENAME(from_at, from, at, to, flags, real_call)                        \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         int r = real_call;                                                     \
         if (!((flags)&RENAME_EXCHANGE))                                        \
             (void)record_file_removed(from_at, from, r, call, IPS_SITE);       \
         return (flags)&RENAME_NOREPLACE                                        \
-                   ? record_file_created_or_failed_try(at, to, r, call, IPS_SITE)            \
+                   ? record_file_created_or_failed_try(at, to, r, call,        \
+                                                       IPS_SITE)               \
                    : record_file_put_at_path(at, to, r, call, IPS_SITE);       \
     } while (0)
 
@@ -469,12 +476,12 @@ IPS_EXPORT int mknodat(int at, const char *path, mode_t mode, dev_t dev)
  * `path`, and returns a value of `type`, which is `failed` on error. */
 #define MAKE_TEMPORARY(type, path, failed, real_call)                          \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         type made = real_call;                                                 \
-        (void)record_file_created_or_failed_try(AT_FDCWD, path, made == (failed) ? -1 : 0,   \
-                                  call, IPS_SITE);                             \
+        (void)record_file_created_or_failed_try(                               \
+            AT_FDCWD, path, made == (failed) ? -1 : 0, call, IPS_SITE);        \
         return made;                                                           \
     } while (0)
 
@@ -520,5 +527,7 @@ IPS_EXPORT int bind(int fd, const struct sockaddr *name, socklen_t len)
     memcpy(&un, name, len);
     char path[sizeof(un.sun_path) + 1] = {0};
     memcpy(path, un.sun_path, sizeof(un.sun_path));
-    return path[0] ? record_file_created_or_failed_try(AT_FDCWD, path, r, call, IPS_SITE) : r;
+    return path[0] ? record_file_created_or_failed_try(AT_FDCWD, path, r, call,
+                                                       IPS_SITE)
+                   : r;
 }

@@ -1,4 +1,5 @@
 /* Writes the records of wrapped calls. */
+#include "agent/preload/tries.h"
 #include "agent/preload/wrap.h"
 
 #include <sys/signalfd.h>
@@ -29,9 +30,11 @@ void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
     write_io_record(type, chan, op, &call, &ret, result, err, site, ready);
 }
 
-struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op, struct ips_moment call,
-                                  int64_t result, int err, uint64_t site,
-                                  uint64_t ready)
+struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op,
+                                                      struct ips_moment call,
+                                                      int64_t result, int err,
+                                                      uint64_t site,
+                                                      uint64_t ready)
 {
     /* calls of any other kind may use the CPU before they sleep */
     bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
@@ -48,8 +51,11 @@ struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op, struct ips
     return ret;
 }
 
-void ips_record_poll_or_count_failed_poll(enum ips_op op, struct ips_moment call, int64_t result,
-                     int err, uint64_t site, uint64_t ready, bool no_wait)
+void ips_record_poll_or_count_failed_poll(enum ips_op op,
+                                          struct ips_moment call,
+                                          int64_t result, int err,
+                                          uint64_t site, uint64_t ready,
+                                          bool no_wait)
 {
     if (result > 0)
         ips_spin_end_and_record_failures(&ips_me, &call);
@@ -74,7 +80,7 @@ bool ips_failed_without_waiting(int fd, const struct ips_moment *call,
 /* Returns the value (IPS_BEGUN) that notes a call on `io` while it is in
  * progress: it shows what the call may wait for. */
 static uint64_t encode_call_in_progress(const struct ips_io *io,
-                                          enum ips_rec_type type)
+                                        enum ips_rec_type type)
 {
     const enum ips_op op = io->klass == IPS_FD_EVENTFD    ? IPS_OP_EVENTFD
                            : io->klass == IPS_FD_TIMERFD  ? IPS_OP_TIMERFD
@@ -86,8 +92,9 @@ static uint64_t encode_call_in_progress(const struct ips_io *io,
                              : IPS_BEGUN(IPS_REC_BLOCK, op, 0);
 }
 
-bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io, enum ips_rec_type type, int fd,
-                           uint64_t word, uint64_t site)
+bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io,
+                                            enum ips_rec_type type, int fd,
+                                            uint64_t word, uint64_t site)
 {
     if (ips_fd_must_be_identified(word) || (unsigned)fd >= IPS_FD_MAX)
         word = ips_chan_identify_and_record(fd, word, NULL);
@@ -112,8 +119,9 @@ bool ips_io_identify_fd_and_begin_call_slow(struct ips_io *io, enum ips_rec_type
                                         : ips_moment_of_call();
     /* A starting program reads hundreds of files. Site 0 saves the lookup of
      * the module for each. */
-    ips_note_outermost_call_begin(&ips_me, io->mark, encode_call_in_progress(io, type),
-                        io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
+    ips_note_outermost_call_begin(
+        &ips_me, io->mark, encode_call_in_progress(io, type),
+        io->klass == IPS_FD_FILE ? 0 : io->site, &io->call);
     return true;
 }
 
@@ -136,8 +144,8 @@ static ssize_t record_write_to_non_channel(const struct ips_io *io,
         ips_record_eventfd_write(io);
     else if (io->klass == IPS_FD_TERMINAL &&
              !(result > 0 && ips_record_pty_write(io)))
-        ips_record_wait_if_blocked_or_ready(IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved,
-                        io->site, 0);
+        ips_record_wait_if_blocked_or_ready(
+            IPS_OP_TERMINAL, io->call, result < 0 ? -1 : 0, saved, io->site, 0);
     errno = saved;
     return result;
 }

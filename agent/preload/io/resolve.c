@@ -10,12 +10,13 @@
  * expression of its result `r`; negative: failed. */
 #define RESOLVE(type, real_call, result)                                       \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct ips_moment call = ips_take_call_moment();                       \
         type r = real_call;                                                    \
         int saved = errno;                                                     \
-        ips_record_wait_if_blocked_or_ready(IPS_OP_RESOLVE, call, result, saved, IPS_SITE, 0);     \
+        ips_record_wait_if_blocked_or_ready(IPS_OP_RESOLVE, call, result,      \
+                                            saved, IPS_SITE, 0);               \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)

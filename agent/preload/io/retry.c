@@ -11,6 +11,7 @@
  * allocated at the first failed try. Tries in a signal handler may end a run
  * early.
  */
+#include "agent/preload/tries.h"
 #include "agent/preload/wrap.h"
 
 /* Returns the number of sleeps of this thread so far. For paths and processes,
@@ -106,7 +107,8 @@ void ips_record_or_count_process_test(pid_t pid, bool exists,
     struct ips_retry_series run;
     if (exists) {
         ips_retry_count_failed_try(IPS_RETRY_PROCESS, (uint64_t)pid, &call);
-    } else if (ips_retry_end_and_get_series(IPS_RETRY_PROCESS, (uint64_t)pid, &run)) {
+    } else if (ips_retry_end_and_get_series(IPS_RETRY_PROCESS, (uint64_t)pid,
+                                            &run)) {
         ips_retry_write_series_record(&run, call, site);
         ips_record_join(IPS_JOIN_GONE, (uint32_t)pid, 0, call, ~0ull, 0, site);
     }

@@ -19,6 +19,7 @@
  * State: one run for each thread (ips_spin). Attempts in a signal handler may
  * end a run early.
  */
+#include "agent/preload/tries.h"
 #include "agent/preload/wrap.h"
 
 #define GAP_NS 10000

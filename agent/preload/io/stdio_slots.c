@@ -49,8 +49,9 @@ static uint64_t call_site_behind_stdio(int fd)
 static ssize_t stdio_read_hook(FILE *f, void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, f->_fileno,
-                                call_site_behind_stdio(f->_fileno)))
+    if (n <= 0 ||
+        !ips_io_open_call_if_recorded(&io, IPS_REC_RECV, f->_fileno,
+                                      call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_read)(f, buf, n);
     ssize_t r = IN_LIBC(file_read)(f, buf, n);
     return ips_io_record_received(&io, IPS_OP_STDIO, r, IPS_IOV(buf, (size_t)n),
@@ -62,8 +63,9 @@ static ssize_t stdio_read_hook(FILE *f, void *buf, ssize_t n)
 static ssize_t stdio_write_hook(FILE *f, const void *buf, ssize_t n)
 {
     IPS_IO(io);
-    if (n <= 0 || !ips_io_open_call_if_recorded(&io, IPS_REC_SEND, f->_fileno,
-                                call_site_behind_stdio(f->_fileno)))
+    if (n <= 0 ||
+        !ips_io_open_call_if_recorded(&io, IPS_REC_SEND, f->_fileno,
+                                      call_site_behind_stdio(f->_fileno)))
         return IN_LIBC(file_write)(f, buf, n);
     ssize_t r = IN_LIBC(file_write)(f, buf, n);
     int saved = errno;

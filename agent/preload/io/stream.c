@@ -1,5 +1,6 @@
 /* The rare cases of a stream call that moved bytes, and polls. */
 #include "agent/preload/io/stream.h"
+#include "agent/preload/tries.h"
 
 #include "agent/record/cpu_gone.h"
 
@@ -67,9 +68,10 @@ ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
     return ips_stream_record_in_full(io, type, result, t);
 }
 
-IPS_HOT int ips_poll_record_with_ready_fd(const struct ips_moment *call, uint32_t mark,
-                                  enum ips_op op, int result, uint64_t site,
-                                  uint64_t ready)
+IPS_HOT int ips_poll_record_with_ready_fd(const struct ips_moment *call,
+                                          uint32_t mark, enum ips_op op,
+                                          int result, uint64_t site,
+                                          uint64_t ready)
 {
     struct ips_thread *me = ips_this_thread_of_recorded_process();
     struct ips_moment ret;
@@ -94,7 +96,8 @@ IPS_HOT int ips_poll_record_with_ready_fd(const struct ips_moment *call, uint32_
     return result;
 }
 
-ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io,
+                                               ssize_t result)
 {
     ips_io_record_sent(io, IPS_OP_DATA, result, NULL, 0, NULL, 0);
     ips_io_close_open_call_at_scope_end(io);
@@ -128,10 +131,9 @@ try_record_first_failed_receive(struct ips_thread *me, const struct ips_io *io)
     return true;
 }
 
-IPS_HOT ssize_t ips_stream_record_failed_or_empty_receive(const struct ips_io *io,
-                                                ssize_t result,
-                                                const struct iovec *iov,
-                                                size_t iovcnt)
+IPS_HOT ssize_t ips_stream_record_failed_or_empty_receive(
+    const struct ips_io *io, ssize_t result, const struct iovec *iov,
+    size_t iovcnt)
 {
     struct ips_thread *me = ips_this_thread_of_recorded_process();
     if (likely(result < 0 && try_record_first_failed_receive(me, io))) {

@@ -52,8 +52,8 @@ ips_stream_try_cpu_from_baseline(struct ips_thread *me,
 /* Starts the record of a call on `fd`; `frame` is an address in the wrapper's
  * frame. False: the fast path does not apply, and nothing has been done. */
 IPS_INLINE bool ips_stream_try_begin_call(struct ips_io *io,
-                                         enum ips_rec_type type, int fd,
-                                         uint64_t site, const char *frame)
+                                          enum ips_rec_type type, int fd,
+                                          uint64_t site, const char *frame)
 {
     if (unlikely(ips_core.wrap_state != IPS_WRAP_ON))
         return false;
@@ -81,16 +81,15 @@ IPS_INLINE bool ips_stream_try_begin_call(struct ips_io *io,
         io->baseline_t = 0;
         ips_moment_at_stamp(me, mark, taken, t, true, &io->call);
     }
-    ips_note_outermost_call_begin(me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan),
-                        site, &io->call);
+    ips_note_outermost_call_begin(
+        me, io->mark, IPS_BEGUN(type, IPS_OP_DATA, io->chan), site, &io->call);
     return true;
 }
 
 /* Closes `io` after its record is written, and records the module of its call
  * site. Returns `result`. */
-IPS_INLINE ssize_t ips_stream_end_call_and_record_module(struct ips_thread *me,
-                                         const struct ips_io *io,
-                                         ssize_t result)
+IPS_INLINE ssize_t ips_stream_end_call_and_record_module(
+    struct ips_thread *me, const struct ips_io *io, ssize_t result)
 {
     ips_close_open_call(me, io->mark);
     if (unlikely(me->site_page != ips_module_page_key(io->site)))
@@ -117,10 +116,13 @@ ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
     __attribute__((cold));
 /* Record and close a call that moved no bytes: it failed, or returned 0. Return
  * `result`. */
-ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io, ssize_t result)
+ssize_t ips_stream_record_failed_or_empty_send(const struct ips_io *io,
+                                               ssize_t result)
     __attribute__((cold));
-ssize_t ips_stream_record_failed_or_empty_receive(const struct ips_io *io, ssize_t result,
-                                        const struct iovec *iov, size_t iovcnt);
+ssize_t ips_stream_record_failed_or_empty_receive(const struct ips_io *io,
+                                                  ssize_t result,
+                                                  const struct iovec *iov,
+                                                  size_t iovcnt);
 
 /* Declares `seldom_`, the struct ips_io that is passed to a rare case: a
  * receive's own, or a copy of a send's, whose own must stay in registers. */
@@ -184,7 +186,8 @@ IPS_INLINE ssize_t ips_stream_record_receive(const struct ips_io *io,
     if (likely(result > 0))
         return ips_stream_record_bytes(io, IPS_REC_RECV, result);
     IPS_DECLARE_RARE_CASE_IO(io, IPS_REC_RECV);
-    return ips_stream_record_failed_or_empty_receive(seldom_, result, iov, iovcnt);
+    return ips_stream_record_failed_or_empty_receive(seldom_, result, iov,
+                                                     iovcnt);
 }
 
 #endif

@@ -37,9 +37,9 @@ static inline uint64_t pack_ready_fd(int fd, uint32_t why)
     uint64_t word = ips_fd_get(fd);
     bool known = ips_fd_class(word) >= IPS_FD_STREAM &&
                  ips_fd_class(word) <= IPS_FD_LISTEN;
-    return ips_pack_ready_object_and_events(likely(known) ? (uint32_t)word
-                                        : identify_fd_and_encode_readiness(fd),
-                          why);
+    return ips_pack_ready_object_and_events(
+        likely(known) ? (uint32_t)word : identify_fd_and_encode_readiness(fd),
+        why);
 }
 
 /* Converts events of poll or epoll (the bits are the same) to bits of enum
@@ -174,7 +174,7 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
  * sampling signal (preload/sample/sample.h). */
 #define WAIT(type, op, real_call, ready, again)                                \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -182,7 +182,8 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
         type r;                                                                \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r == (type)-1, errno, again);    \
         int saved = errno;                                                     \
-        ips_record_wait_if_blocked_or_ready(op, call, (int64_t)r, saved, IPS_SITE, ready);         \
+        ips_record_wait_if_blocked_or_ready(op, call, (int64_t)r, saved,       \
+                                            IPS_SITE, ready);                  \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -203,7 +204,8 @@ IPS_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
             return record_poll_without_ready(                                  \
                 &call, mark, r == 0 && (only_time) ? IPS_OP_SLEEP : op, r,     \
                 IPS_SITE, asks);                                               \
-        return ips_poll_record_with_ready_fd(&call, mark, op, r, IPS_SITE, ready);     \
+        return ips_poll_record_with_ready_fd(&call, mark, op, r, IPS_SITE,     \
+                                             ready);                           \
     } while (0)
 
 static __attribute__((noinline)) int
@@ -404,7 +406,7 @@ int __nanosleep(const struct timespec *, struct timespec *)
  * result -1 and that number. */
 #define WAIT_NUMBER(op, real_call, number, again)                              \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         IPS_WAIT_MARK;                                                         \
         struct ips_moment call = ips_moment_of_call();                         \
@@ -412,7 +414,8 @@ int __nanosleep(const struct timespec *, struct timespec *)
         int r;                                                                 \
         IPS_REPEAT_AFTER_SAMPLE(r, real_call, r != 0, number, again);          \
         int saved = errno;                                                     \
-        ips_record_wait_if_blocked_or_ready(op, call, r ? -1 : 0, number, IPS_SITE, 0);            \
+        ips_record_wait_if_blocked_or_ready(op, call, r ? -1 : 0, number,      \
+                                            IPS_SITE, 0);                      \
         errno = saved;                                                         \
         return r;                                                              \
     } while (0)
@@ -443,8 +446,8 @@ static int record_signal_wait(struct ips_moment call, int r,
                               const siginfo_t *info, uint64_t site)
 {
     int saved = errno;
-    struct ips_moment ret =
-        ips_record_wait_if_blocked_or_ready(IPS_OP_SIGWAIT, call, r, saved, site, 0);
+    struct ips_moment ret = ips_record_wait_if_blocked_or_ready(
+        IPS_OP_SIGWAIT, call, r, saved, site, 0);
     if (r > 0)
         ips_record_signal_taken(
             IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,

@@ -5,6 +5,7 @@
  * (WNOHANG) leaves no record of its own.
  */
 #include "agent/preload/at.h"
+#include "agent/preload/tries.h"
 
 #include "agent/record/sys.h"
 
@@ -63,8 +64,8 @@ static void record_wait_and_sigchld_of_child(pid_t child, int code,
                                              uint64_t site)
 {
     int saved = errno;
-    struct ips_moment ret =
-        ips_record_wait_if_blocked_or_ready(IPS_OP_SIGWAIT, call, child, 0, site, 0);
+    struct ips_moment ret = ips_record_wait_if_blocked_or_ready(
+        IPS_OP_SIGWAIT, call, child, 0, site, 0);
     ips_record_signal_taken(IPS_SIGNAL_WAIT, SIGCHLD, code, child, 0, ret);
     errno = saved;
 }
@@ -76,8 +77,9 @@ static void record_failed_child_wait(struct ips_moment call, pid_t child,
 {
     int saved = errno;
     uint32_t which = child > 0 ? (uint32_t)child : 0;
-    ips_record_wait_if_blocked_or_ready(IPS_OP_CHILD, call, -1, saved, site,
-                    ips_pack_ready_object_and_events(IPS_READY(IPS_READY_PIDFD, which), 0));
+    ips_record_wait_if_blocked_or_ready(
+        IPS_OP_CHILD, call, -1, saved, site,
+        ips_pack_ready_object_and_events(IPS_READY(IPS_READY_PIDFD, which), 0));
     errno = saved;
 }
 
@@ -196,7 +198,8 @@ static void record_child_state(const siginfo_t *info, int options, pid_t which,
                         rusage_to_cpu_ns(ru), siginfo_to_wait_status(info),
                         site);
         ips_count_child_join();
-    } else if (is_siginfo_of_ended_child(info) || (stops && !(options & WNOWAIT))) {
+    } else if (is_siginfo_of_ended_child(info) ||
+               (stops && !(options & WNOWAIT))) {
         record_wait_and_sigchld_of_child(info->si_pid, info->si_code, call,
                                          site);
     }

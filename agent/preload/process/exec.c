@@ -274,7 +274,8 @@ void ips_report_unrecorded_with_length(const char *text, size_t n)
     ips_rec_publish(rec);
 }
 
-void ips_record_target_if_untraced(const struct ips_target *target, uint32_t pid)
+void ips_record_target_if_untraced(const struct ips_target *target,
+                                   uint32_t pid)
 {
     char text[IPS_TARGET_TEXT];
     if (target->kind != IPS_TARGET_TRACED &&
@@ -283,7 +284,8 @@ void ips_record_target_if_untraced(const struct ips_target *target, uint32_t pid
             text, ips_target_format_untraced(text, target, pid));
 }
 
-static void record_exec_or_exec_failure(enum ips_rec_type type, const char *path, uint32_t a)
+static void record_exec_or_exec_failure(enum ips_rec_type type,
+                                        const char *path, uint32_t a)
 {
     if (!ips_wrap_start_library_and_check_recording())
         return;
@@ -306,18 +308,18 @@ static void record_exec_or_exec_failure(enum ips_rec_type type, const char *path
 #define EXEC(what, request, given, real_call)                                  \
     do {                                                                       \
         struct ips_target target;                                              \
-        bool on = ips_wrap_start_library_and_check_recording();                        \
+        bool on = ips_wrap_start_library_and_check_recording();                \
         request;                                                               \
         ips_target_refine_by_arguments(&target, argv, given);                  \
         IPS_ENV(env, given, &target);                                          \
         if (!on)                                                               \
             ips_vfork_store_target_for_parent(&target);                        \
         else if (target.kind != IPS_TARGET_TRACED)                             \
-            ips_record_target_if_untraced(&target, ips_sys_getpid());                    \
-        record_exec_or_exec_failure(IPS_REC_EXEC, what, 0);                                    \
+            ips_record_target_if_untraced(&target, ips_sys_getpid());          \
+        record_exec_or_exec_failure(IPS_REC_EXEC, what, 0);                    \
         int r = real_call;                                                     \
         int saved = errno;                                                     \
-        record_exec_or_exec_failure(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);                  \
+        record_exec_or_exec_failure(IPS_REC_EXECFAIL, NULL, (uint32_t)saved);  \
         ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return r;                                                              \

@@ -209,7 +209,8 @@ IPS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
         return REAL(clone)(fn, stack, flags, arg, ptid, tls, ctid);
     if (!(flags & CLONE_VM)) {
         /* the child reads `start` in its copy of this stack */
-        struct clone_start start = {fn, arg, prepare_fork_and_get_parent_identity()};
+        struct clone_start start = {fn, arg,
+                                    prepare_fork_and_get_parent_identity()};
         struct ips_moment call = ips_take_call_moment();
         int pid = REAL(clone)(run_and_record_clone_child, stack, flags, &start,
                               ptid, tls, ctid);
@@ -297,7 +298,7 @@ long ips_vfork_record_in_parent(long result)
 
 #define SPAWN(name, request)                                                   \
     do {                                                                       \
-        bool on = ips_wrap_start_library_and_check_recording();                        \
+        bool on = ips_wrap_start_library_and_check_recording();                \
         (void)(on && ips_extra_get_or_map()); /* allocates ips_me.extra, which \
                                       exec_target.c uses */                    \
         pid_t own = 0;                                                         \
@@ -319,7 +320,8 @@ long ips_vfork_record_in_parent(long result)
                             err ? 0 : (uint32_t)(pid ? *pid : own), seq, call, \
                             err, IPS_SITE);                                    \
         if (on && !err)                                                        \
-            ips_record_target_if_untraced(&target, (uint32_t)(pid ? *pid : own));        \
+            ips_record_target_if_untraced(&target,                             \
+                                          (uint32_t)(pid ? *pid : own));       \
         ips_env_free(&env);                                                    \
         errno = saved;                                                         \
         return err;                                                            \
@@ -473,7 +475,8 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
         ips_record_fork(IPS_FORK_SYSTEM, 0, seq[i], call, 0, site);
     }
     if (n > 1)
-        call = ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, 0, 0, site, 0);
+        call = ips_record_wait_if_blocked_or_ready(IPS_OP_OTHER, call, 0, 0,
+                                                   site, 0);
     for (unsigned i = 0; i < n; i++)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq[i], call,
                         n == 1 ? cpu_ns : ~0ull, 0, site);
@@ -481,9 +484,10 @@ static void record_wordexp_children(unsigned n, struct ips_moment call,
 
 IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 {
-    unsigned n = ips_wrap_start_library_and_check_recording() && !(flags & WRDE_NOCMD)
-                     ? count_command_substitutions(words)
-                     : 0;
+    unsigned n =
+        ips_wrap_start_library_and_check_recording() && !(flags & WRDE_NOCMD)
+            ? count_command_substitutions(words)
+            : 0;
     if (n == 0)
         return REAL(wordexp)(words, result, flags);
     char **kept;
@@ -529,8 +533,9 @@ static void record_standard_fds_closed(uint64_t site)
  * over. */
 static void store_call_site_of_libc_fork(uint64_t site)
 {
-    struct ips_extra *extra =
-        ips_wrap_start_library_and_check_recording() ? ips_extra_get_or_map() : NULL;
+    struct ips_extra *extra = ips_wrap_start_library_and_check_recording()
+                                  ? ips_extra_get_or_map()
+                                  : NULL;
     if (extra)
         extra->fork.site = site;
 }

@@ -93,7 +93,8 @@ void ips_record_abandoned_call_if_blocked(void)
 
 static void close_and_count_abandoned_calls(const struct __jmp_buf_tag *env)
 {
-    if (likely(ips_me.open_depth == 0) || !ips_wrap_start_library_and_check_recording())
+    if (likely(ips_me.open_depth == 0) ||
+        !ips_wrap_start_library_and_check_recording())
         return;
     uint64_t sp = jump_stack_pointer(env), count = 0;
     struct range alt = current_alternate_stack();

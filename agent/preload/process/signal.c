@@ -21,6 +21,7 @@
  *
  * Async-signal-safe throughout, as sigaction is.
  */
+#include "agent/preload/tries.h"
 #include "agent/preload/wrap.h"
 
 #include "agent/preload/sample/sample.h"
@@ -259,7 +260,8 @@ static __sighandler_t translate_stub_to_program_handler(__sighandler_t old)
 
 static bool must_wrap_handler(int sig, __sighandler_t handler)
 {
-    return ips_wrap_start_library_and_check_recording() && is_valid_non_fault_signal(sig) &&
+    return ips_wrap_start_library_and_check_recording() &&
+           is_valid_non_fault_signal(sig) &&
            is_handler_function((const void *)(uintptr_t)handler);
 }
 
@@ -414,7 +416,8 @@ IPS_EXPORT int kill(pid_t pid, int sig)
 IPS_EXPORT int killpg(pid_t group, int sig)
 {
     record_signal_sent(IPS_KILL_PROCESS, sig, -group, 0, 0, IPS_SITE);
-    return ips_wrap_start_library_and_check_recording(), REAL(killpg)(group, sig);
+    return ips_wrap_start_library_and_check_recording(),
+           REAL(killpg)(group, sig);
 }
 
 IPS_EXPORT int raise(int sig)
@@ -441,7 +444,8 @@ IPS_EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 IPS_EXPORT int tgkill(pid_t pid, pid_t tid, int sig)
 {
     record_signal_sent(IPS_KILL_THREAD, sig, pid, tid, 0, IPS_SITE);
-    return ips_wrap_start_library_and_check_recording(), REAL(tgkill)(pid, tid, sig);
+    return ips_wrap_start_library_and_check_recording(),
+           REAL(tgkill)(pid, tid, sig);
 }
 
 static void record_signal_sent_to_thread(pthread_t thread, int sig,
@@ -480,7 +484,8 @@ IPS_EXPORT int pthread_cancel(pthread_t thread)
 {
     record_signal_sent_to_thread(thread, (int)IPS_CANCEL, IPS_SITE);
     ips_thread_mark_cancelled(thread);
-    return ips_wrap_start_library_and_check_recording(), REAL(pthread_cancel)(thread);
+    return ips_wrap_start_library_and_check_recording(),
+           REAL(pthread_cancel)(thread);
 }
 
 static void record_signal_sent_by_pidfd(int fd, int sig, bool queued,

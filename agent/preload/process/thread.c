@@ -227,9 +227,11 @@ uint32_t ips_thread_tid(pthread_t thread)
 /* Records the creation of a thread as FORK number `seq`, and stores that number
  * under the thread's handle, or frees `s` if the call failed. `err` is 0 on
  * success, for pthread_create and thrd_create (thrd_success) alike. */
-static void record_thread_creation_and_store_fork_seq(uint64_t thread, int err, uint64_t seq,
-                                   struct ips_moment call, struct start *s,
-                                   uint64_t site)
+static void record_thread_creation_and_store_fork_seq(uint64_t thread, int err,
+                                                      uint64_t seq,
+                                                      struct ips_moment call,
+                                                      struct start *s,
+                                                      uint64_t site)
 {
     int saved = errno;
     ips_record_fork(IPS_FORK_THREAD, 0, seq, call, err, site);
@@ -261,8 +263,9 @@ static uint64_t thread_stack_size(const pthread_attr_t *attr)
 IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
                               void *(*fn)(void *), void *arg)
 {
-    struct start *s =
-        ips_wrap_start_library_and_check_recording() ? claim_thread_start_slot() : NULL;
+    struct start *s = ips_wrap_start_library_and_check_recording()
+                          ? claim_thread_start_slot()
+                          : NULL;
     if (!s)
         return REAL(pthread_create)(thread, attr, fn, arg);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -273,15 +276,16 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->stack = thread_stack_size(attr);
     struct ips_moment call = ips_take_call_moment();
     int err = REAL(pthread_create)(thread, attr, run_posix_thread, s);
-    record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err, seq, call, s,
-                           IPS_SITE);
+    record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err,
+                                              seq, call, s, IPS_SITE);
     return err;
 }
 
 IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
 {
-    struct start *s =
-        ips_wrap_start_library_and_check_recording() ? claim_thread_start_slot() : NULL;
+    struct start *s = ips_wrap_start_library_and_check_recording()
+                          ? claim_thread_start_slot()
+                          : NULL;
     if (!s)
         return REAL(thrd_create)(thread, fn, arg);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -292,8 +296,8 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->stack = thread_stack_size(NULL);
     struct ips_moment call = ips_take_call_moment();
     int err = REAL(thrd_create)(thread, run_c11_thread, s);
-    record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err, seq, call, s,
-                           IPS_SITE);
+    record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err,
+                                              seq, call, s, IPS_SITE);
     return err;
 }
 
@@ -303,7 +307,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
  * the real join, because afterwards a new thread may have the same handle. */
 #define JOIN(real_call)                                                        \
     do {                                                                       \
-        if (!ips_wrap_start_library_and_check_recording())                             \
+        if (!ips_wrap_start_library_and_check_recording())                     \
             return real_call;                                                  \
         struct known_threads *k =                                              \
             find_or_add_known_thread((uint64_t)thread, false);                 \

@@ -30,7 +30,8 @@
  * sampling moment, the thread counts as being in a loop of calls. */
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
-#define NEAR_MOST 9u /* return_check_window_ns_before_sample() is then at most 15 ms */
+#define NEAR_MOST                                                              \
+    9u /* return_check_window_ns_before_sample() is then at most 15 ms */
 /* After so many returns of calls near sampling moments, the time before a
  * moment in which returns are examined is halved. */
 #define RETURNS_NEAR 64u
@@ -56,7 +57,7 @@ static IPS_TLS struct {
      * ips_stdio_libc_file_write_address(); 0: unknown */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
-    uint8_t near;         /* exponent used in return_check_window_ns_before_sample() */
+    uint8_t near; /* exponent used in return_check_window_ns_before_sample() */
     /* the least `near` with which each of the latest gaps between two calls is
      * examined from its beginning */
     uint8_t least;
@@ -492,7 +493,8 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* the next moment may be soon: all iterations of a loop are
                        alike */
-            pace.at = cpu + random_below(return_check_window_ns_before_sample());
+            pace.at =
+                cpu + random_below(return_check_window_ns_before_sample());
             return;
         }
         write_sample_of_call(true);

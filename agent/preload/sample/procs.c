@@ -492,7 +492,8 @@ static inline void record_or_count_enter_fast(uint64_t procedure)
                 *s = find_slot_if_recorded(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
-        left = ips_try_write_short_procedure_event(IPS_REC_ENTER_SHORT, procedure);
+        left =
+            ips_try_write_short_procedure_event(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
         count_written_enter(s, slots);
     else
@@ -534,7 +535,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
         left = ips_try_write_short_procedure_event(IPS_REC_EXIT_SHORT,
-                                              (uint64_t)procedure);
+                                                   (uint64_t)procedure);
     if (unlikely(left)) {
         record_exit_slow((uint64_t)procedure, left);
         return;

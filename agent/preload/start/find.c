@@ -122,8 +122,8 @@ static const Elf64_Sym *find_symbol_by_sysv_hash(const struct ips_module *m,
 }
 
 static const Elf64_Sym *find_symbol_with_version(const struct ips_module *m,
-                                            const char *name, uint32_t hash,
-                                            enum version v)
+                                                 const char *name,
+                                                 uint32_t hash, enum version v)
 {
     if (!m->hash)
         return find_symbol_by_sysv_hash(m, name, v);

@@ -430,7 +430,8 @@ static bool is_address_relocation(uint64_t type)
 #endif
 }
 
-static void rebind_reference_if_to_foreign_name(const struct object *o, const Elf64_Rela *r)
+static void rebind_reference_if_to_foreign_name(const struct object *o,
+                                                const Elf64_Rela *r)
 {
     uint64_t at = o->l->l_addr + r->r_offset, value;
     uint32_t symbol = (uint32_t)ELF64_R_SYM(r->r_info);

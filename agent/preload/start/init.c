@@ -153,8 +153,9 @@ void ips_report_start_cost(uint64_t from)
 
 IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 {
-    uint64_t due =
-        ips_wrap_start_library_and_check_recording() ? ips_unreported_agent_ns() : 0;
+    uint64_t due = ips_wrap_start_library_and_check_recording()
+                       ? ips_unreported_agent_ns()
+                       : 0;
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
@@ -172,7 +173,8 @@ void ips_wrap_start_library(void)
     if (!environ)
         return;
     ips_sample_register_stream_hooks();
-    if (ips_me.in_vfork || !ips_core_init_and_start_main_stream(IPS_START_IMAGE)) {
+    if (ips_me.in_vfork ||
+        !ips_core_init_and_start_main_stream(IPS_START_IMAGE)) {
         ips_core.wrap_state = IPS_WRAP_OFF;
         errno = saved;
         return;

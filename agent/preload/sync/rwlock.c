@@ -146,8 +146,9 @@ IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }
 
-static int record_rwlock_try_or_store_failure(pthread_rwlock_t *l, enum ips_sync kind, int r,
-                             uint64_t site)
+static int record_rwlock_try_or_store_failure(pthread_rwlock_t *l,
+                                              enum ips_sync kind, int r,
+                                              uint64_t site)
 {
     if (likely(r == 0))
         ips_record_try_if_earlier_failed(kind, l, is_rwlock_shared(l), site);
@@ -160,14 +161,18 @@ IPS_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_init_and_check_recording();
     int r = SREAL(pthread_rwlock_tryrdlock)(l);
-    return on ? record_rwlock_try_or_store_failure(l, IPS_SYNC_RDLOCK, r, IPS_SITE) : r;
+    return on ? record_rwlock_try_or_store_failure(l, IPS_SYNC_RDLOCK, r,
+                                                   IPS_SITE)
+              : r;
 }
 
 IPS_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
     bool on = ips_sync_init_and_check_recording();
     int r = SREAL(pthread_rwlock_trywrlock)(l);
-    return on ? record_rwlock_try_or_store_failure(l, IPS_SYNC_WRLOCK, r, IPS_SITE) : r;
+    return on ? record_rwlock_try_or_store_failure(l, IPS_SYNC_WRLOCK, r,
+                                                   IPS_SITE)
+              : r;
 }
 
 IPS_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)

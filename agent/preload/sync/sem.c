@@ -160,9 +160,9 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 /* Bit in the control word of pthread_once: the function has run. */
 #define ONCE_DONE 2
 
-/* The real pthread_once runs `run_once_function_and_mark_ran` in place of the program's
- * function, so `ran` shows whether this thread ran it. A nested call of
- * pthread_once has its own struct. */
+/* The real pthread_once runs `run_once_function_and_mark_ran` in place of the
+ * program's function, so `ran` shows whether this thread ran it. A nested call
+ * of pthread_once has its own struct. */
 struct once {
     void (*fn)(void);
     bool ran;
@@ -205,7 +205,8 @@ IPS_EXPORT int pthread_once(pthread_once_t *control, void (*fn)(void))
         likely(is_once_done(control)))
         return SREAL_WAIT(pthread_once)(control, fn);
     int r = 0;
-    ONCE(control, r = SREAL_WAIT(pthread_once)(control, run_once_function_and_mark_ran));
+    ONCE(control,
+         r = SREAL_WAIT(pthread_once)(control, run_once_function_and_mark_ran));
     return r;
 }
 

@@ -178,8 +178,8 @@ static void unlock_stream_and_record(FILE *f, bool waited, uint64_t site)
 
 static __attribute__((noinline)) void unlock_stream_slow(FILE *f, uint64_t site)
 {
-    bool last = check_recording_and_learn_lock_layout(f) &&
-                is_stream_lock_held_once(f);
+    bool last =
+        check_recording_and_learn_lock_layout(f) && is_stream_lock_held_once(f);
     bool waited = last && (layout != KNOWN ||
                            __atomic_load_n(&stream_lock_of_file(f)->word,
                                            __ATOMIC_RELAXED) > 1 ||

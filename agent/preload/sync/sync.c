@@ -1,6 +1,7 @@
 /* Shared by the wrappers of this folder: checks of object layouts, names of
  * objects in shared memory, ACQUIRE and RELEASE records, and spinning. */
 #include "agent/preload/sync.h"
+#include "agent/preload/tries.h"
 
 #include <sys/sysmacros.h>
 
@@ -284,7 +285,7 @@ static bool find_mapping_of_address(uint64_t at, struct map_line *m)
 }
 
 void ips_compute_name_of_shared_sync_object(const volatile void *at,
-                                    struct ips_sync_object *out)
+                                            struct ips_sync_object *out)
 {
     uint64_t address = (uint64_t)(uintptr_t)at, page = address >> PAGE_BITS;
     uint64_t in_page = address & ((1u << PAGE_BITS) - 1);

@@ -108,7 +108,8 @@ static int copy_tables(const struct b_incremental *k, struct ips_built *out)
 
 /* Makes out->more, with the node numbers of the copy, and the arcs of
  * ips_built_set_peers_and_remake_arcs(). */
-static int copy_peer_data_and_remake_arcs(struct b_incremental *k, struct ips_built *out)
+static int copy_peer_data_and_remake_arcs(struct b_incremental *k,
+                                          struct ips_built *out)
 {
     struct build *b = &k->b;
     struct moved m = {.from = &k->built.g, .to = &out->g};

@@ -38,8 +38,8 @@ static int init_end_state(struct b_incremental *k, uint32_t i)
 /* Returns how many of the receives from reads.v[open] on are unmatched and
  * pending, as counts that are not added to those of the build. Also sets
  * x->waits to the first receive whose send may still come. */
-static struct ips_build_counts count_unmatched_and_pending_receives(struct b_incremental *k,
-                                                   uint32_t to)
+static struct ips_build_counts
+count_unmatched_and_pending_receives(struct b_incremental *k, uint32_t to)
 {
     struct build *b = &k->b;
     struct g_end *x = &k->ends[to];
@@ -380,7 +380,7 @@ static void finalize_chain(struct b_incremental *k, uint32_t c)
         if (x->windows.v[i].node == x->limit)
             from->window = x->windows.v[i];
     g_drop_first_raw_nodes(&x->raw,
-                     x->limit > x->raw.from ? x->limit - x->raw.from : 0);
+                           x->limit > x->raw.from ? x->limit - x->raw.from : 0);
     x->raw.from = x->limit;
     from->node = x->limit;
 }

@@ -107,8 +107,8 @@ bool b_incremental_makes_only_tables(const struct build *b)
     return b->incremental->tables;
 }
 
-const struct ips_spun *b_incremental_get_spins_of_final_nodes(const struct build *b,
-                                                    uint32_t *count)
+const struct ips_spun *b_incremental_get_final_spins(const struct build *b,
+                                                     uint32_t *count)
 {
     *count = b->incremental ? b->incremental->spun.n : 0;
     return *count ? b->incremental->spun.v : NULL;
@@ -169,7 +169,8 @@ static bool replace_input_if_continued(struct b_incremental *k,
 /* Whether a thread sent (received) at the end for the first time while another
  * thread receives (sends) there. Then a whole build may order the traffic rows
  * differently. */
-static bool is_end_newly_used_by_second_thread(const struct b_end *e, const struct g_end *x)
+static bool is_end_newly_used_by_second_thread(const struct b_end *e,
+                                               const struct g_end *x)
 {
     bool sends = !x->sends && e->sends.n,
          reads = !x->read_count && e->read_count;
@@ -187,7 +188,8 @@ static bool has_only_expected_changes(const struct b_incremental *k)
         const struct b_end *e = &b->ends[i];
         const struct g_end *x = &k->ends[i];
         if (x->shut ? e->sends.n != x->sends || e->read_count != x->read_count
-                    : e->send_many || e->read_many || is_end_newly_used_by_second_thread(e, x))
+                    : e->send_many || e->read_many ||
+                          is_end_newly_used_by_second_thread(e, x))
             return false;
     }
     for (uint32_t i = 0; i < k->traffic_count; i++)
@@ -210,7 +212,7 @@ static int run_passes_after_nodes(struct b_incremental *k)
         return rc;
     b_set_coords_of_end_nodes(b);
     b_limit_coords_by_clock(b);
-    rc = b_mark_ends_whose_peer_may_be_remote(b);
+    rc = b_mark_ends_with_remote_peers(b);
     if (rc == 0)
         rc = k->tables ? g_make_table_weights(k) : b_make_weights(b);
     b->broken |= b->backwards;

@@ -10,7 +10,8 @@
 
 /* Adds the sends that the slot wrote into the end's blocks to the counts of the
  * end. */
-static void add_slot_sends_to_counts_of_end(struct maker *m, struct b_plain_slot *x)
+static void add_slot_sends_to_counts_of_end(struct maker *m,
+                                            struct b_plain_slot *x)
 {
     struct build *b = m->b;
     struct b_end *e = &b->ends[x->end];
@@ -40,7 +41,9 @@ static void advance_match_cursor_past_slot_receives(struct b_plain_slot *x)
 }
 
 /* Adds the slot's sums to the tables and frees the slot. */
-static void add_slot_sums_to_tables_and_free_slot(struct maker *m, enum b_dir dir, struct b_plain_slot *x)
+static void add_slot_sums_to_tables_and_free_slot(struct maker *m,
+                                                  enum b_dir dir,
+                                                  struct b_plain_slot *x)
 {
     struct build *b = m->b;
     if (!x || x->end == IPS_NONE)
@@ -381,8 +384,8 @@ match_receive_by_search(struct build *b, struct b_plain_slot *x,
         x->flow = NULL;
         return to;
     }
-    to = b_link_receive_and_limit_both_coords(b, f, send, r.t_ret, r.cpu_ret, r.cpu, slept,
-                                r.len);
+    to = b_link_receive_and_limit_both_coords(b, f, send, r.t_ret, r.cpu_ret,
+                                              r.cpu, slept, r.len);
     if (f->read == f->sent && send + 1 != f->send.end) {
         x->op = send + 1;
         x->last = f->send.end;

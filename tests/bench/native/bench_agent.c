@@ -86,9 +86,10 @@ static void procedure(void)
             i ? IPS_REC_EXIT_SHORT : IPS_REC_ENTER_SHORT, 1);
         if (!left)
             continue;
-        ips_short_record_give_back_if_reserved(left, sizeof(struct ips_rec_head));
-        (void)ips_write_long_procedure_event(i ? IPS_REC_EXIT : IPS_REC_ENTER, 1,
-                                        &m);
+        ips_short_record_give_back_if_reserved(left,
+                                               sizeof(struct ips_rec_head));
+        (void)ips_write_long_procedure_event(i ? IPS_REC_EXIT : IPS_REC_ENTER,
+                                             1, &m);
     }
 }
 
@@ -175,7 +176,8 @@ static void in_child(const struct row *r, long records)
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        if (r->recording && !ips_core_init_and_start_main_stream(IPS_START_IMAGE)) {
+        if (r->recording &&
+            !ips_core_init_and_start_main_stream(IPS_START_IMAGE)) {
             fprintf(stderr, "bench_agent: not recording\n");
             _exit(1);
         }

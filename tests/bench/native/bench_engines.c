@@ -40,7 +40,7 @@ static double cpu_s(void)
 }
 
 static const struct ips_scenario lane = {
-    .mtime = {.scale_num = 1, .scale_den = 1}};
+    .message_time = {.scale_num = 1, .scale_den = 1}};
 
 struct row {
     const char *engine;

@@ -235,7 +235,8 @@ static void follow(struct slave_side *s, struct slave_run *r)
         slave_record_queue_seal_last_batch(s->handover);
     r->precomputed_bytes = r->row.archive_bytes;
     r->precompute_ns = s->now_ns + SLAVE_PRECOMPUTE_NS;
-    must(slave_live_tables_update_and_store_if_due(&s->gs, snap, s->handover, &err) == 0,
+    must(slave_live_tables_update_and_store_if_due(&s->gs, snap, s->handover,
+                                                   &err) == 0,
          err.msg);
     slave_snapshot_free(snap);
     s->turns++;

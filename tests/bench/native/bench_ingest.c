@@ -227,8 +227,8 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     stage("unpack", &t, events);
     must(ips_build(&in.in, &built, &err) == 0, err.msg);
     stage("graph", &t, events);
-    must(slave_store_replace_summary_tables(gs.store, r->row.id, 1, &built, &err) ==
-             0,
+    must(slave_store_replace_summary_tables(gs.store, r->row.id, 1, &built,
+                                            &err) == 0,
          err.msg);
     stage("tables", &t, events);
     slave_input_release(&gs, &in);

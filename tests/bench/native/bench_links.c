@@ -35,7 +35,7 @@
 #define PINGS 20
 
 const struct ips_scenario links_lane = {
-    .mtime = {.scale_num = 1, .scale_den = 1}};
+    .message_time = {.scale_num = 1, .scale_den = 1}};
 
 struct master {
     struct links_net net, *n;

@@ -50,7 +50,7 @@ static double bare(const struct ips_graph *g)
 
 static double engine(const struct synth *s, int deque)
 {
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1},
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1},
                                              .external = IPS_EXTERNAL_REPLY,
                                              .order_dependent_off = false};
     const struct ips_graph *g = &s->part[0];

@@ -66,7 +66,7 @@ static size_t bytes_of(const struct synth_streams *c)
 static uint64_t bench(enum synth_pattern pattern, uint32_t events, int rounds,
                       bool forms)
 {
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     struct synth_options o = synth_default(pattern);
     struct ips_err err;
     double best[3] = {1e9, 1e9, 1e9};

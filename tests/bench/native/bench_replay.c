@@ -17,7 +17,8 @@
 #include "analysis/replay/replay.h"
 #include "tests/bench/native/synth.h"
 
-static const struct ips_scenario lane = {.mtime = {2000, 1ULL << 30, 1, 1}};
+static const struct ips_scenario lane = {
+    .message_time = {2000, 1ULL << 30, 1, 1}};
 
 static void die(const char *what)
 {

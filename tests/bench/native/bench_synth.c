@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     }
     struct synth s;
     struct ips_est e;
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     if (synth_graphs(&o, true, &s, &err) < 0 ||
         ips_graph_check_invariants(&s.whole, &err) < 0 ||
         ips_longest_path_compute_ests(&s.whole, &lane, NULL, &e, &err) < 0)

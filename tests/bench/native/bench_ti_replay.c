@@ -275,11 +275,11 @@ static uint32_t list_of(char *text, uint32_t *out, uint32_t room)
     return n;
 }
 
-static struct ips_mtime compute_time_after_dv(const char *base,
-                                              const char *per_byte)
+static struct ips_message_time compute_time_after_dv(const char *base,
+                                                     const char *per_byte)
 {
     double q32 = strtod(per_byte, NULL) * 4294967296.0;
-    return (struct ips_mtime){number(base), (uint64_t)q32, 1, 1};
+    return (struct ips_message_time){number(base), (uint64_t)q32, 1, 1};
 }
 
 static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
@@ -288,11 +288,12 @@ static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
     uint32_t machines = list_of(argv[3], cores, 256);
     size_t pairs = (size_t)machines * machines;
     struct ips_replay_machine *machine = calloc(machines, sizeof(*machine));
-    struct ips_mtime *mtime = calloc(pairs, sizeof(*mtime));
+    struct ips_message_time *message_time =
+        calloc(pairs, sizeof(*message_time));
     uint32_t *medium = calloc(pairs, sizeof(*medium));
-    const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     uint64_t best = UINT64_MAX, makespan = 0;
-    if (!map || !machine || !mtime || !medium)
+    if (!map || !machine || !message_time || !medium)
         die("no memory", "");
     if (list_of(argv[2], map, rank_count) != rank_count)
         die("not a place for each rank:", argv[2]);
@@ -300,15 +301,15 @@ static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
         machine[f].cores = cores[f];
         for (uint32_t t = 0; t < machines; t++) {
             size_t p = (size_t)f * machines + t;
-            mtime[p] = f == t ? compute_time_after_dv(argv[6], argv[7])
-                              : compute_time_after_dv(argv[4], argv[5]);
+            message_time[p] = f == t ? compute_time_after_dv(argv[6], argv[7])
+                                     : compute_time_after_dv(argv[4], argv[5]);
             medium[p] = f == t ? IPS_REPLAY_NO_MEDIUM : 0;
         }
     }
     const struct ips_replay_ask ask = {.machine_count = machines,
                                        .machine = machine,
                                        .map = map,
-                                       .mtime = mtime,
+                                       .message_time = message_time,
                                        .medium_count = number(argv[8]) ? 1 : 0,
                                        .medium = medium};
     for (uint64_t k = number(argv[9]); k-- > 0;) {
@@ -327,7 +328,7 @@ static void replay(const struct ips_graph *g, char **argv, uint64_t read_ns)
            makespan, action_count, g->node_count, read_ns, best);
     free(map);
     free(machine);
-    free(mtime);
+    free(message_time);
     free(medium);
 }
 

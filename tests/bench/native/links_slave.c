@@ -260,7 +260,8 @@ static void over(struct slave *v)
 {
     const struct ips_cm_counts c = *(v->async ? ips_cm_async_counts(v->async)
                                               : ips_cm_sync_counts(v->sync));
-    must(v, v->async ? ips_cm_async_recompute_and_check_result(v->async, &v->est, &v->err)
+    must(v, v->async ? ips_cm_async_recompute_and_check_result(v->async,
+                                                               &v->est, &v->err)
                      : ips_cm_sync_move_result_out(v->sync, &v->est, &v->err));
     const struct links_done d = {
         .t_max = v->est.t_max,

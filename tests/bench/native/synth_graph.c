@@ -201,7 +201,7 @@ static int merge(struct synth *s, struct ips_err *err)
     if (!parts)
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u slaves", s->slaves);
     uint64_t unmatched;
-    static const struct ips_scenario cpu = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario cpu = {.message_time = {0, 0, 1, 1}};
     for (uint32_t m = 0; m < s->slaves; m++)
         parts[m] = (struct ips_machine_graph){&s->part[m], s->peer[m],
                                               s->end_count[m]};

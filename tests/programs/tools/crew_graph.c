@@ -69,7 +69,7 @@ static void draw_places(uint64_t *s, const struct rcrew *p,
 
 static int one(uint64_t seed, struct ips_err *err)
 {
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     struct ips_replay_machine machine[MACHINES];
     uint32_t map[RCREW_WORKERS + 1];
     uint64_t s = ~seed;

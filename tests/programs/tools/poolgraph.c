@@ -156,7 +156,7 @@ static void put_node(const struct ips_built *b, const struct ips_chain *chain,
     else
         printf(",\"pred\":%u,\"arc_cpu_ns\":%" PRIu64, i - 1, g->w[i]);
     printf(",\"arc_sched_ns\":null,\"arc_wall_ns\":null");
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     bool present = false;
     uint64_t weight = g->xpred[i] == IPS_NO_NODE
                           ? 0

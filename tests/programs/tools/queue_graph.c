@@ -8,7 +8,7 @@
  *   pieces    [[work, behind, taking, taken, receives, bytes, result_bytes]]
  *   turns     [[after, rest], ...]: as struct rq of
  * tests/support/random_queue.h machines  [[cores, speed num, den, load num,
- * den], ...] map       [machine, a thread each]; mtime [[base_ns,
+ * den], ...] map       [machine, a thread each]; message_time [[base_ns,
  * per_byte_q32], from * machines + to] took      [[piece, when its result was
  * taken], a turn each], ends [a thread each], makespan
  *
@@ -52,7 +52,7 @@ static void print_program(const struct rq *q)
 struct places {
     struct ips_replay_machine machine[MACHINES];
     uint32_t map[RQ_WORKERS + 1];
-    struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_message_time message_time[MACHINES * MACHINES];
 };
 
 static void draw_places(uint64_t *s, const struct rq *q, struct places *p,
@@ -65,14 +65,14 @@ static void draw_places(uint64_t *s, const struct rq *q, struct places *p,
             .speed = {1 + rg_below(s, 4), 1 + rg_below(s, 3)},
             .load = {rg_below(s, 4), 1 + rg_below(s, 2)}};
     for (uint32_t k = 0; k < n * n; k++)
-        p->mtime[k] = (struct ips_mtime){
+        p->message_time[k] = (struct ips_message_time){
             rg_below(s, WEIGHT / 4), (uint64_t)rg_below(s, 1000) << 30, 1, 1};
     for (uint32_t c = 0; c <= q->workers; c++)
         p->map[c] = rg_below(s, n);
     *ask = (struct ips_replay_ask){.machine_count = n,
                                    .machine = p->machine,
                                    .map = p->map,
-                                   .mtime = p->mtime};
+                                   .message_time = p->message_time};
 }
 
 static void print_places(const struct rq *q, const struct ips_replay_ask *ask)
@@ -90,13 +90,13 @@ static void print_places(const struct rq *q, const struct ips_replay_ask *ask)
     printf("], \"mtime\": [");
     for (uint32_t k = 0; k < n * n; k++)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", k ? ", " : "",
-               ask->mtime[k].base_ns, ask->mtime[k].per_byte_q32);
+               ask->message_time[k].base_ns, ask->message_time[k].per_byte_q32);
     printf("], ");
 }
 
 static int one(uint64_t seed, struct ips_err *err)
 {
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     uint64_t s = ~seed;
     struct rq q;
     struct places places;

@@ -198,11 +198,11 @@ static int print_graph(uint64_t seed, struct ips_err *err)
     struct rg_answer a = {0};
     struct rg_options opt = rg_options_of(seed);
     uint64_t s = seed;
-    struct ips_scenario lane = {.mtime = {rg_below(&s, 3) * rg_below(&s, 20),
-                                          (uint64_t)rg_below(&s, 2) << 31, 1,
-                                          1},
-                                .external = (enum ips_external)rg_below(&s, 3),
-                                .order_dependent_off = rg_below(&s, 2)};
+    struct ips_scenario lane = {
+        .message_time = {rg_below(&s, 3) * rg_below(&s, 20),
+                         (uint64_t)rg_below(&s, 2) << 31, 1, 1},
+        .external = (enum ips_external)rg_below(&s, 3),
+        .order_dependent_off = rg_below(&s, 2)};
     rg_make(&opt, &r);
     const struct ips_graph *g = &r.whole;
     for (uint32_t c = 0; c < g->chain_count; c++) {

@@ -8,9 +8,9 @@
  *   map       [machine, a chain each]
  *   moves     [[node, machine], ...]
  *   loads     [[at_ns, machine, num, den], ...]
- *   mtime     [[base_ns, per_byte_q32], from * machines + to]
+ *   message_time     [[base_ns, per_byte_q32], from * machines + to]
  *   curves    [null or [slope_q32, [bytes, ns], ...], a pair each] or []: of
- *             which mtime has only the scale, 1
+ *             which message_time has only the scale, 1
  *   media     how many are shared; medium [its number or -1, a pair each]; not
  *             with moves
  *   wires     as curves: for how long a message takes its medium; bursts [ns
@@ -81,7 +81,7 @@ struct drawn {
     struct ips_replay_machine machine[MACHINES];
     struct ips_replay_move move[MOVES];
     struct ips_replay_load load[LOADS];
-    struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_message_time message_time[MACHINES * MACHINES];
     struct ips_curve made[MACHINES * MACHINES];
     const struct ips_curve *curve[MACHINES * MACHINES];
     uint32_t medium[MACHINES * MACHINES];
@@ -124,7 +124,7 @@ static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
     for (uint32_t m = 0; m < n; m++)
         draw_machine(s, &d->machine[m]);
     for (uint32_t p = 0; p < n * n; p++)
-        d->mtime[p] = (struct ips_mtime){
+        d->message_time[p] = (struct ips_message_time){
             rg_below(s, 2) * (uint64_t)rg_below(s, weight_max + 1),
             (uint64_t)rg_below(s, 2) * rg_below(s, UINT32_MAX), 1, 1};
     for (uint32_t c = 0; c < g->chain_count; c++)
@@ -145,7 +145,7 @@ static void draw(uint64_t *s, const struct ips_graph *g, uint32_t weight_max,
                                      .move = d->move,
                                      .load_count = loads,
                                      .load = d->load,
-                                     .mtime = d->mtime,
+                                     .message_time = d->message_time,
                                      .relabel = true};
 }
 
@@ -344,7 +344,7 @@ static void print_ask(const struct ips_graph *g, const struct drawn *d)
     printf("], \"mtime\": [");
     for (uint32_t p = 0; p < d->ask.machine_count * d->ask.machine_count; p++)
         printf("%s[%" PRIu64 ", %" PRIu64 "]", p ? ", " : "",
-               d->mtime[p].base_ns, d->mtime[p].per_byte_q32);
+               d->message_time[p].base_ns, d->message_time[p].per_byte_q32);
     uint32_t pairs = d->ask.machine_count * d->ask.machine_count;
     print_curves("curves", d->ask.curve, pairs);
     print_curves("wires", d->ask.wire, pairs);

@@ -59,7 +59,7 @@ static bool ask_graph(const char *word, Ips__Request *q)
         strcmp(word, "slower") == 0) {
         ips__reduce_ask__init(&reduce);
         ips__lane__init(&lane);
-        lane.mtime_base_ns = 1000;
+        lane.message_time_base_ns = 1000;
         reduce.lane = *word == 's' ? &lane : NULL;
         reduce.generation = *word == 'b' ? 12345 : ask.generation;
         q->ask_case = IPS__REQUEST__ASK_REDUCE;

@@ -170,11 +170,11 @@ static void test_chan_records__fdinfo(void **state)
     (void)state;
     char path[40];
     uint64_t value = 9;
-    format_path_of_directory_and_fd(path, "/fd/", 0);
+    join_directory_and_fd(path, "/fd/", 0);
     assert_string_equal(path, "/fd/0");
-    format_path_of_directory_and_fd(path, "/fd/", 2147483647);
+    join_directory_and_fd(path, "/fd/", 2147483647);
     assert_string_equal(path, "/fd/2147483647");
-    format_path_of_directory_and_fd(path, "/fd/", 109);
+    join_directory_and_fd(path, "/fd/", 109);
     assert_string_equal(path, "/fd/109");
     int fd = open("/proc/self/exe", O_RDONLY);
     assert_int_equal(lseek(fd, 1209, SEEK_SET), 1209);

@@ -45,7 +45,8 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
             cost = ips_guess_add_error_share(g, each, elapsed);
             g->given_ns += cost;
             sum = hand_out(sum, cost, elapsed);
-            ips_guess_start_next_window_and_cap_error(g, (int64_t)(true_cpu - sum));
+            ips_guess_start_next_window_and_cap_error(
+                g, (int64_t)(true_cpu - sum));
             if (i > blocks / 2) {
                 uint64_t off = true_cpu > sum ? true_cpu - sum : sum - true_cpu;
                 worst = ips_max_u64(worst, off);
@@ -58,7 +59,8 @@ static uint64_t live(struct ips_guess *g, uint64_t base, uint64_t length,
         }
         if (late && i % 100 == 0)
             /* The line has become old. */
-            ips_guess_start_next_window_and_cap_error(g, (int64_t)(true_cpu - sum));
+            ips_guess_start_next_window_and_cap_error(
+                g, (int64_t)(true_cpu - sum));
     }
     return worst;
 }
@@ -109,7 +111,8 @@ static void test_cpu_guess__window(void **state)
         for (guessed[i] = 0; !ips_guess_reading_is_due(&g); guessed[i]++)
             ips_guess_and_account_cpu_of_block(&g, 100000);
         int64_t off = i == 4 ? 10000 : (int64_t)guessed[i];
-        assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, off), off);
+        assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, off),
+                         off);
     }
     static const unsigned wanted[6] = {15, 31, 63, 63, 63, 15};
     assert_memory_equal(guessed, wanted, sizeof(wanted));
@@ -126,7 +129,8 @@ static void test_cpu_guess__keeps_no_more_than_it_guessed(void **state)
     assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, 5000), 0);
     ips_guess_learn_cpu_of_block(&g, 1, 1000);
     assert_int_equal(ips_guess_and_account_cpu_of_block(&g, 100000), 1000);
-    assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, -700000), -1000);
+    assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, -700000),
+                     -1000);
     /* Given back by the blocks that come, and each costs something. */
     uint64_t sum = 0;
     for (int i = 0; i < 100; i++) {
@@ -174,8 +178,10 @@ static void test_cpu_guess__accounts_for_itself(void **state)
     for (unsigned i = 0; i < sizeof(offs) / sizeof(offs[0]); i++) {
         for (int k = 0; k < 5; k++)
             given += ips_guess_and_account_cpu_of_block(&g, 100000);
-        assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, offs[i]), offs[i]);
-        ips_guess_start_next_window_and_cap_error(&g, 0); /* nothing was guessed since */
+        assert_int_equal(ips_guess_start_next_window_and_cap_error(&g, offs[i]),
+                         offs[i]);
+        ips_guess_start_next_window_and_cap_error(
+            &g, 0); /* nothing was guessed since */
     }
     assert_int_equal(g.corrected_ns, 4);
     assert_int_equal(g.all_ns, given);

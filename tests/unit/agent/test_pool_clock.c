@@ -188,7 +188,8 @@ static void get_clock(const char *boot, struct ips_clock *clock,
     struct ips_err err = {0};
     memset(clock, 0xa5, sizeof(*clock));
     memset(m, 0xa5, sizeof(*m));
-    if (ips_pool_load_or_measure_clock_and_costs(root, boot, clock, m, measure, &err) < 0)
+    if (ips_pool_load_or_measure_clock_and_costs(root, boot, clock, m, measure,
+                                                 &err) < 0)
         fail_msg("%s", err.msg);
 }
 
@@ -411,14 +412,14 @@ static void test_pool_clock__failure_leaves_nothing(void **state)
     struct ips_err err = {0};
     (void)state;
     assert_int_equal(mkdir(clock_file(), 0700), 0);
-    int rc =
-        ips_pool_load_or_measure_clock_and_costs(root, "boot", &clock, &m, NULL, &err);
+    int rc = ips_pool_load_or_measure_clock_and_costs(root, "boot", &clock, &m,
+                                                      NULL, &err);
     assert_true(rc < 0);
     assert_non_null(strstr(err.msg, clock_file()));
     assert_non_null(strstr(err.msg, strerror(EISDIR)));
     struct ips_err none = {0};
-    rc = ips_pool_load_or_measure_clock_and_costs("/no/such/pool", "boot", &clock, &m,
-                                        NULL, &none);
+    rc = ips_pool_load_or_measure_clock_and_costs("/no/such/pool", "boot",
+                                                  &clock, &m, NULL, &none);
     assert_true(rc < 0);
     assert_non_null(strstr(none.msg, strerror(ENOENT)));
 }

@@ -99,7 +99,8 @@ static void look(struct looked *l)
                                            .machine_count = 1};
     assert_int_equal(
         ips_longest_path_compute_ests(&l->g, &lane, NULL, &l->est, NULL), 0);
-    assert_int_equal(ips_classify_core_underuse_along_path(&ask, &l->b, NULL), 0);
+    assert_int_equal(ips_classify_core_underuse_along_path(&ask, &l->b, NULL),
+                     0);
     size_t kept = 0;
     for (size_t i = 0; i < l->b.count; i++) {
         if (l->b.share[i].of == IPS_BESIDE_ALONE)

@@ -15,22 +15,22 @@
 #define SEEDS 600
 
 static const struct ips_scenario lanes[] = {
-    {.mtime = {0, 0, 1, 1},
+    {.message_time = {0, 0, 1, 1},
      .external = IPS_EXTERNAL_REPLY,
      .order_dependent_off = false},
-    {.mtime = {7, 1ULL << 31, 1, 1},
+    {.message_time = {7, 1ULL << 31, 1, 1},
      .external = IPS_EXTERNAL_REPLY,
      .order_dependent_off = false},
-    {.mtime = {7, 1ULL << 31, 1, 2},
+    {.message_time = {7, 1ULL << 31, 1, 2},
      .external = IPS_EXTERNAL_ALL,
      .order_dependent_off = false},
-    {.mtime = {7, 1ULL << 31, 1, 1},
+    {.message_time = {7, 1ULL << 31, 1, 1},
      .external = IPS_EXTERNAL_REPLY,
      .order_dependent_off = true},
-    {.mtime = {7, 1ULL << 31, 2, 1},
+    {.message_time = {7, 1ULL << 31, 2, 1},
      .external = IPS_EXTERNAL_OFF,
      .order_dependent_off = false},
-    {.mtime = {7, 1ULL << 31, 0, 1},
+    {.message_time = {7, 1ULL << 31, 0, 1},
      .external = IPS_EXTERNAL_OFF,
      .order_dependent_off = false},
 };

@@ -15,7 +15,7 @@
 #define GRAPHS 300u
 #define MACHINES 2u
 
-static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
 
 static void find(const struct rcrew *p, struct ips_queues *out)
 {

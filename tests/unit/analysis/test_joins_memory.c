@@ -83,7 +83,7 @@ static void test_joins_memory__each(void **state)
     const struct rg_options o = {
         .seed = 4, .machines = 3, .chains = 6, .steps = 200, .weight_max = 9};
     (void)state;
-    struct story s = {.lane = {.mtime = {5, 0, 1, 1}}};
+    struct story s = {.lane = {.message_time = {5, 0, 1, 1}}};
     rg_make(&o, &s.r);
     assert_true(each_allocation(tell, &s) > 20);
     rg_release(&s.r);

@@ -77,7 +77,7 @@ static void test_path__golden(void **state)
         while (count < 6 && paths[k][count].to)
             count++;
         check_path(&g, &lane, paths[k], count);
-        lane.mtime.scale_num = 0;
+        lane.message_time.scale_num = 0;
         assert_int_equal(t_max_of(&g, &lane), golden[k].t_max_free);
         ips_graph_release(&g);
     }
@@ -267,20 +267,21 @@ static void test_path__overflow(void **state)
 }
 
 /* Message times: bytes, scale, an unset scale, and saturation. */
-static void test_path__mtime(void **state)
+static void test_path__message_time(void **state)
 {
     (void)state;
-    struct ips_mtime m = {100, 3ULL << 31, 1, 1}; /* 1.5 ns a byte */
-    assert_int_equal(ips_mtime_compute_message_ns(&m, 0), 100);
-    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 104);
+    struct ips_message_time m = {100, 3ULL << 31, 1, 1}; /* 1.5 ns a byte */
+    assert_int_equal(ips_message_time_compute_message_ns(&m, 0), 100);
+    assert_int_equal(ips_message_time_compute_message_ns(&m, 3), 104);
     m.scale_den = 2;
-    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 52);
+    assert_int_equal(ips_message_time_compute_message_ns(&m, 3), 52);
     m.scale_num = 0;
-    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 0);
+    assert_int_equal(ips_message_time_compute_message_ns(&m, 3), 0);
     m.scale_den = 0;
-    assert_int_equal(ips_mtime_compute_message_ns(&m, 3), 104);
-    m = (struct ips_mtime){UINT64_MAX, UINT64_MAX, 2, 1};
-    assert_true(ips_mtime_compute_message_ns(&m, UINT64_MAX) == UINT64_MAX);
+    assert_int_equal(ips_message_time_compute_message_ns(&m, 3), 104);
+    m = (struct ips_message_time){UINT64_MAX, UINT64_MAX, 2, 1};
+    assert_true(ips_message_time_compute_message_ns(&m, UINT64_MAX) ==
+                UINT64_MAX);
 }
 
 /* Would catch a lane whose messages weigh their bytes as they are, that has
@@ -290,13 +291,13 @@ static void test_path__messages_as_they_are(void **state)
 {
     (void)state;
     static const struct {
-        struct ips_mtime m;
+        struct ips_message_time m;
         uint64_t want;
     } lanes[] = {{{0, 1ULL << 32, 1, 1}, 10}, {{0, 1ULL << 32, 0, 0}, 10},
                  {{7, 1ULL << 32, 1, 1}, 17}, {{0, 1ULL << 32, 1, 2}, 5},
                  {{0, 1ULL << 33, 1, 1}, 20}, {{0, 0, 1, 1}, 0}};
     for (size_t n = 0; n < sizeof(lanes) / sizeof(*lanes); n++) {
-        struct ips_scenario lane = {.mtime = lanes[n].m};
+        struct ips_scenario lane = {.message_time = lanes[n].m};
         struct ips_graph g;
         struct ips_est e;
         assert_int_equal(0, ips_graph_alloc(&g, 2, 2, NULL));
@@ -475,7 +476,7 @@ int main(void)
         cmocka_unit_test(test_path__empty_graph),
         cmocka_unit_test(test_path__stalled),
         cmocka_unit_test(test_path__overflow),
-        cmocka_unit_test(test_path__mtime),
+        cmocka_unit_test(test_path__message_time),
         cmocka_unit_test(test_path__check_refuses),
         cmocka_unit_test(test_path__remote_values),
         cmocka_unit_test(test_path__pdm_gives_up),

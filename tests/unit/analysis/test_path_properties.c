@@ -61,11 +61,11 @@ static void turn_round(const struct ips_graph *g,
 
 static struct ips_scenario random_lane(uint64_t *s)
 {
-    return (struct ips_scenario){.mtime = {rg_below(s, 3) * rg_below(s, 20),
-                                           (uint64_t)rg_below(s, 2) << 31, 1,
-                                           1},
-                                 .external = (enum ips_external)rg_below(s, 3),
-                                 .order_dependent_off = rg_below(s, 2)};
+    return (struct ips_scenario){
+        .message_time = {rg_below(s, 3) * rg_below(s, 20),
+                         (uint64_t)rg_below(s, 2) << 31, 1, 1},
+        .external = (enum ips_external)rg_below(s, 3),
+        .order_dependent_off = rg_below(s, 2)};
 }
 
 /* EVIDENCE-OF: ALGORITHMS-7.6: the path is contiguous and sums to t_max;
@@ -158,7 +158,7 @@ static const char *bounds(struct rg *r, uint64_t seed)
     RG_HOLD(most <= e.t_max && e.t_max <= e.total + cross);
     lane.external = IPS_EXTERNAL_OFF;
     uint64_t with = t_max_of(g, &lane);
-    lane.mtime.scale_num = 0;
+    lane.message_time.scale_num = 0;
     uint64_t without = t_max_of(g, &lane);
     RG_HOLD(without <= with); /* P <= P_max */
     RG_HOLD(e.total <= without * g->chain_count);
@@ -206,7 +206,7 @@ static const char *monotone(struct rg *r, uint64_t seed)
     const char *wrong = NULL;
     struct ips_graph more;
     uint64_t s = seed ^ 7;
-    struct ips_scenario lane = {.mtime = {rg_below(&s, 20), 0, 1, 1},
+    struct ips_scenario lane = {.message_time = {rg_below(&s, 20), 0, 1, 1},
                                 .external = IPS_EXTERNAL_ALL,
                                 .order_dependent_off = false};
     struct ips_graph *g = &r->whole;
@@ -228,7 +228,7 @@ static const char *monotone(struct rg *r, uint64_t seed)
         g->w[i] *= 3;
         g->xlen[i] *= 3; /* base alone weighs messages here */
     }
-    lane.mtime.scale_num = 3;
+    lane.message_time.scale_num = 3;
     RG_HOLD(t_max_of(g, &lane) == 3 * t);
     return wrong;
 }

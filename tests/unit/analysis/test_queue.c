@@ -16,12 +16,12 @@
 #define GRAPHS 300u
 #define MACHINES 3u
 
-static const struct ips_scenario lane = {.mtime = {3, 1ULL << 30, 1, 1}};
+static const struct ips_scenario lane = {.message_time = {3, 1ULL << 30, 1, 1}};
 
 struct places {
     struct ips_replay_machine machine[MACHINES];
     uint32_t map[RQ_WORKERS + 1];
-    struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_message_time message_time[MACHINES * MACHINES];
     uint32_t medium[MACHINES * MACHINES];
     uint64_t burst_ns;
     struct ips_replay_load load;
@@ -40,8 +40,8 @@ static void draw_places(uint64_t *s, uint32_t weight, bool burst,
             .load = {rg_below(s, 3), 1},
             .turn_ns = rg_below(s, 2) * 2ULL * weight};
     for (uint32_t k = 0; k < n * n; k++) {
-        p->mtime[k] = (struct ips_mtime){rg_below(s, 30),
-                                         (uint64_t)rg_below(s, 3) << 29, 1, 1};
+        p->message_time[k] = (struct ips_message_time){
+            rg_below(s, 30), (uint64_t)rg_below(s, 3) << 29, 1, 1};
         p->medium[k] = rg_below(s, 2) ? 0 : IPS_REPLAY_NO_MEDIUM;
     }
     for (uint32_t c = 0; c <= RQ_WORKERS; c++)
@@ -53,7 +53,7 @@ static void draw_places(uint64_t *s, uint32_t weight, bool burst,
                                      .map = p->map,
                                      .load_count = rg_below(s, 2),
                                      .load = &p->load,
-                                     .mtime = p->mtime,
+                                     .message_time = p->message_time,
                                      .medium_count = rg_below(s, 2),
                                      .medium = p->medium,
                                      .burst_ns = burst ? &p->burst_ns : NULL};
@@ -207,7 +207,7 @@ static void test_queue__not_found(void **state)
 static void test_queue__quicker_takes_more(void **state)
 {
     static const uint32_t map[] = {0, 0, 1};
-    static const struct ips_scenario none = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario none = {.message_time = {0, 0, 1, 1}};
     static const bool any[] = {true, false, false};
     struct ips_replay_machine two[] = {{.cores = 2},
                                        {.cores = 1, .speed = {1, 3}}};

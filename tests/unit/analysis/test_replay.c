@@ -20,7 +20,7 @@ static void golden_scaled(int number, struct ips_graph *g,
 {
     golden_make(&golden[number - 1], g);
     *lane = golden_lane(&golden[number - 1]);
-    lane->mtime.base_ns *= UNIT;
+    lane->message_time.base_ns *= UNIT;
     for (uint32_t i = 0; i < g->node_count; i++)
         g->w[i] *= UNIT;
 }
@@ -56,7 +56,7 @@ static void test_replay__golden(void **state)
         struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
         golden_scaled(by_hand[i].number, &g, &lane);
         if (by_hand[i].free)
-            lane.mtime.base_ns = 0;
+            lane.message_time.base_ns = 0;
         assert_int_equal(0, ips_replay(&g, &lane, &ask, &r, NULL));
         if (r.makespan_ns != by_hand[i].makespan)
             fail_msg("row %zu, G%d: %llu, by hand %llu", i, by_hand[i].number,
@@ -174,23 +174,24 @@ static void test_replay__shared_medium(void **state)
                     {1, 0, 0, 1010, 1060, 1060},
                     {1, 100, 5000, 5000, 1210, 4800}};
     struct ips_replay_machine two[] = {{.cores = 4}, {.cores = 4}};
-    struct ips_mtime mtime[4];
+    struct ips_message_time message_time[4];
     struct ips_graph g;
     (void)state;
     assert_int_equal(0, ips_graph_alloc(&g, 12, 4, NULL));
     for (uint32_t p = 0; p < 4; p++)
-        mtime[p] = (struct ips_mtime){10, 1ULL << 32, 1, 1};
+        message_time[p] = (struct ips_message_time){10, 1ULL << 32, 1, 1};
     for (uint32_t c = 0; c < 4; c++) {
         g.chains[c] = (struct ips_chain){.first = 3 * c, .count = 3};
         g.kind[3 * c + 1] = c < 2 ? IPS_NODE_SEND : IPS_NODE_RECV;
         g.kind[3 * c + 2] = IPS_NODE_END;
     }
     for (uint32_t k = 0; k < sizeof(expected) / sizeof(*expected); k++) {
-        struct ips_scenario lane = {.mtime = mtime[0]};
+        struct ips_scenario lane = {.message_time = message_time[0]};
         struct ips_replay_ask ask = {.machine_count = 2,
                                      .machine = two,
                                      .map = map,
-                                     .mtime = k % 2 ? mtime : NULL,
+                                     .message_time =
+                                         k % 2 ? message_time : NULL,
                                      .medium_count = expected[k].media,
                                      .medium = media};
         struct ips_replay r;
@@ -224,8 +225,8 @@ static void test_replay__curve(void **state)
     static const uint32_t map[] = {0, 1};
     struct ips_curve c;
     struct ips_graph g;
-    struct ips_scenario lane = {.mtime = {7, 0, 1, 1}};
-    struct ips_mtime way[4] = {{0, 0, 1, 1}, {0, 0, 2, 1}, {9, 9, 1, 1}};
+    struct ips_scenario lane = {.message_time = {7, 0, 1, 1}};
+    struct ips_message_time way[4] = {{0, 0, 1, 1}, {0, 0, 2, 1}, {9, 9, 1, 1}};
     (void)state;
     assert_int_equal(0, ips_curve_build_from_points(bytes, ns, 3, &c, NULL));
     const struct ips_curve *curve[4] = {NULL, &c, NULL, NULL};
@@ -233,7 +234,7 @@ static void test_replay__curve(void **state)
     struct ips_replay_ask ask = {.machine_count = 2,
                                  .machine = two,
                                  .map = map,
-                                 .mtime = way,
+                                 .message_time = way,
                                  .curve = curve};
     assert_int_equal(0, ips_graph_alloc(&g, 6, 2, NULL));
     for (uint32_t i = 0; i < 2; i++) {
@@ -252,12 +253,12 @@ static void test_replay__curve(void **state)
         assert_int_equal(1000 + takes[k], r.reach[4]);
         ips_replay_release(&r);
     }
-    struct ips_mtime below = ips_curve_line_below(&c),
-                     above = ips_curve_line_above(&c);
+    struct ips_message_time below = ips_curve_line_below(&c),
+                            above = ips_curve_line_above(&c);
     for (uint64_t len = 0; len < 3000; len += 7) {
-        assert_true(ips_mtime_compute_message_ns(&below, len) <=
+        assert_true(ips_message_time_compute_message_ns(&below, len) <=
                     ips_curve_compute_message_ns(&c, len));
-        assert_true(ips_mtime_compute_message_ns(&above, len) >=
+        assert_true(ips_message_time_compute_message_ns(&above, len) >=
                     ips_curve_compute_message_ns(&c, len));
     }
     ips_graph_release(&g);
@@ -282,8 +283,8 @@ static void draw(uint64_t seed, bool external, struct drawn *d)
     opt.unmatched = false;
     opt.external = opt.external && external;
     d->lane = (struct ips_scenario){
-        .mtime = {rg_below(&d->rng, 20), (uint64_t)rg_below(&d->rng, 2) << 31,
-                  1, 1},
+        .message_time = {rg_below(&d->rng, 20),
+                         (uint64_t)rg_below(&d->rng, 2) << 31, 1, 1},
         .external = (enum ips_external)rg_below(&d->rng, 3),
         .order_dependent_off = rg_below(&d->rng, 2)};
     rg_make(&opt, &d->graph);
@@ -347,7 +348,7 @@ static void test_replay__one_core_is_total(void **state)
         struct ips_replay_machine one = {.cores = 1};
         struct ips_replay_ask ask = {.machine_count = 1, .machine = &one};
         draw(seed, false, &d);
-        d.lane.mtime = (struct ips_mtime){0, 0, 1, 1};
+        d.lane.message_time = (struct ips_message_time){0, 0, 1, 1};
         assert_int_equal(0,
                          ips_replay(&d.graph.whole, &d.lane, &ask, &r, NULL));
         assert_int_equal(d.est.total, r.makespan_ns);
@@ -573,7 +574,7 @@ static void test_replay__refuses(void **state)
     g.w[1] = UINT64_MAX;
     refuse(IPS_E_LIMIT, "104 days", &g, &lane, &ask);
     g.w[1] = 1;
-    lane.mtime.base_ns = UINT64_MAX;
+    lane.message_time.base_ns = UINT64_MAX;
     refuse(IPS_E_LIMIT, "104 days", &g, &lane, &ask);
     ips_graph_release(&g);
 }

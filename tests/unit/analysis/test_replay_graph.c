@@ -64,8 +64,8 @@ static void test_replay_graph__same_replay(void **state)
         opt.unmatched = false;
         rg_make(&opt, &r);
         struct ips_scenario lane = {
-            .mtime = {rg_below(&rng, 20), (uint64_t)rg_below(&rng, 2) << 31, 1,
-                      1},
+            .message_time = {rg_below(&rng, 20),
+                             (uint64_t)rg_below(&rng, 2) << 31, 1, 1},
             .external = (enum ips_external)rg_below(&rng, 3),
             .order_dependent_off = rg_below(&rng, 2)};
         assert_int_equal(0, ips_replay_graph_make_reduced(&r.whole, NULL, NULL,
@@ -90,7 +90,7 @@ static void test_replay_graph__idle(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
         struct rg_options opt = rg_options_of(seed);
-        struct ips_scenario lane = {.mtime = {7, 0, 1, 1},
+        struct ips_scenario lane = {.message_time = {7, 0, 1, 1},
                                     .external = IPS_EXTERNAL_ALL};
         struct ips_replay_graph s;
         struct ips_est longer, made;

@@ -64,7 +64,7 @@ static void tell(const struct step (*step)[NODES_MAX], uint32_t chains,
     assert_int_equal(0, ips_graph_check_invariants(&s->g, NULL));
 }
 
-static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
 static const uint32_t mutexes[2] = {1, 1};
 
 /* The longest path of the relabelled graph, with who gave to whom, is the

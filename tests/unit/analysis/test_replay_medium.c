@@ -62,13 +62,13 @@ static void test_replay_medium__wire_and_burst(void **state)
                      ips_curve_build_from_points(bytes, ns, 3, &curve, NULL));
     const struct ips_curve *wire[] = {NULL, &curve, &curve, NULL};
     for (size_t k = 0; k < sizeof(rows) / sizeof(*rows); k++) {
-        const struct ips_mtime one = {10, 1ULL << 32, rows[k].scale, 1};
-        const struct ips_mtime mtime[] = {one, one, one, one};
-        struct ips_scenario lane = {.mtime = one};
+        const struct ips_message_time one = {10, 1ULL << 32, rows[k].scale, 1};
+        const struct ips_message_time message_time[] = {one, one, one, one};
+        struct ips_scenario lane = {.message_time = one};
         struct ips_replay_ask ask = {.machine_count = 2,
                                      .machine = two,
                                      .map = map,
-                                     .mtime = mtime,
+                                     .message_time = message_time,
                                      .medium_count = 1,
                                      .medium = media,
                                      .wire = wire,
@@ -101,9 +101,9 @@ static void test_replay_medium__receiver_moves(void **state)
     static const struct ips_replay_machine two[] = {{.cores = 2}, {.cores = 2}};
     static const struct ips_replay_move move = {.node = 5, .machine = 0};
     static const uint64_t burst = 10;
-    const struct ips_mtime one = {0, 1ULL << 32, 1, 1};
-    const struct ips_mtime mtime[] = {one, one, one, one};
-    struct ips_scenario lane = {.mtime = one};
+    const struct ips_message_time one = {0, 1ULL << 32, 1, 1};
+    const struct ips_message_time message_time[] = {one, one, one, one};
+    struct ips_scenario lane = {.message_time = one};
     struct ips_curve curve;
     struct ips_graph g;
     struct ips_replay r;
@@ -116,7 +116,7 @@ static void test_replay_medium__receiver_moves(void **state)
                                  .map = map,
                                  .move_count = 1,
                                  .move = &move,
-                                 .mtime = mtime,
+                                 .message_time = message_time,
                                  .medium_count = 1,
                                  .medium = media,
                                  .wire = wire,

@@ -16,12 +16,12 @@
 
 #define MACHINES 2u
 
-static const struct ips_scenario lane = {.mtime = {3, 1ULL << 30, 1, 1}};
+static const struct ips_scenario lane = {.message_time = {3, 1ULL << 30, 1, 1}};
 /* One takes turns and has a load, one shares its cores at every moment. */
 static const struct ips_replay_machine machines[MACHINES] = {
     {.cores = 2, .speed = {1, 2}, .load = {2, 1}, .turn_ns = 500},
     {.cores = 1, .load = {1, 1}}};
-static const struct ips_mtime times[MACHINES * MACHINES] = {
+static const struct ips_message_time times[MACHINES * MACHINES] = {
     {3, 0, 1, 1}, {20, 1ULL << 30, 1, 1}, {20, 1ULL << 30, 1, 1}, {3, 0, 1, 1}};
 static const uint32_t media[MACHINES * MACHINES] = {IPS_REPLAY_NO_MEDIUM, 0, 0,
                                                     IPS_REPLAY_NO_MEDIUM};
@@ -48,7 +48,7 @@ static void begin(struct story *s, const struct ips_graph *g)
                                      .map = s->map,
                                      .load_count = 2,
                                      .load = loads,
-                                     .mtime = times,
+                                     .message_time = times,
                                      .medium_count = 1,
                                      .medium = media};
 }

@@ -11,7 +11,7 @@
 
 #define TURN 4u
 
-static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
 
 /* Two chains of two arcs each; 0: not there. The second arc of the first may
  * begin when the first of the second is done. */

@@ -30,7 +30,7 @@ static struct ips_requests find(const struct row *row, uint32_t n,
                                 const struct ips_served_end *ends,
                                 uint32_t end_count)
 {
-    struct ips_scenario lane = {.mtime = {MESSAGE_NS, 0, 1, 1}};
+    struct ips_scenario lane = {.message_time = {MESSAGE_NS, 0, 1, 1}};
     struct ips_requests out;
     struct ips_graph g;
     struct ips_est est;
@@ -403,7 +403,7 @@ static void parts_add_up(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         struct rg_options o = rg_options_of(seed);
-        struct ips_scenario lane = {.mtime = {seed % 5, 0, 1, 1}};
+        struct ips_scenario lane = {.message_time = {seed % 5, 0, 1, 1}};
         struct ips_served_end ends[RG_MACHINES * 4];
         struct ips_requests q;
         struct ips_est est;

@@ -19,7 +19,7 @@ struct drawn {
     struct rg graph;
     struct ips_scenario lane;
     struct ips_replay_machine machine[MACHINES];
-    struct ips_mtime mtime[MACHINES * MACHINES];
+    struct ips_message_time message_time[MACHINES * MACHINES];
     struct ips_replay_load load[3];
     struct ips_replay_ask replay;
     uint32_t *item; /* [chains] */
@@ -77,16 +77,17 @@ static void draw_machines(struct drawn *d, uint64_t *s, uint32_t n)
                  : 6u) *
             d->machine[m].cores;
     }
-    struct ips_mtime near = {rg_below(s, rg_below(s, 4) ? 3 : 40), 0, 1, 1};
-    struct ips_mtime far = {rg_below(s, 30), (uint64_t)rg_below(s, 2) << 30, 1,
-                            1};
+    struct ips_message_time near = {rg_below(s, rg_below(s, 4) ? 3 : 40), 0, 1,
+                                    1};
+    struct ips_message_time far = {rg_below(s, 30),
+                                   (uint64_t)rg_below(s, 2) << 30, 1, 1};
     for (uint32_t p = 0; p < n * n; p++) {
-        d->mtime[p] = p / n == p % n ? near : far;
+        d->message_time[p] = p / n == p % n ? near : far;
         if (!equal && rg_below(s, 4) == 0)
-            d->mtime[p].base_ns = rg_below(s, 40);
+            d->message_time[p].base_ns = rg_below(s, 40);
     }
     if (equal && rg_below(s, 4) == 0)
-        d->mtime[rg_below(s, n * n)].base_ns = rg_below(s, 40);
+        d->message_time[rg_below(s, n * n)].base_ns = rg_below(s, 40);
 }
 
 static void draw(uint64_t seed, struct drawn *d)
@@ -128,7 +129,7 @@ static void draw(uint64_t seed, struct drawn *d)
                                         .map = d->map,
                                         .load_count = loads,
                                         .load = d->load,
-                                        .mtime = d->mtime};
+                                        .message_time = d->message_time};
     memset(d->fixed, 0xff, sizeof(d->fixed));
     if (rg_below(&s, 3) == 0)
         d->fixed[rg_below(&s, items)] = rg_below(&s, n);
@@ -381,9 +382,12 @@ static void test_search__by_hand(void **state)
         d.machine[m].cores = 1;
         d.capacity[m] = 1;
     }
-    d.mtime[1] = d.mtime[2] = (struct ips_mtime){5, 0, 1, 1};
-    d.replay = (struct ips_replay_ask){
-        .machine_count = 2, .machine = d.machine, .map = map, .mtime = d.mtime};
+    d.message_time[1] = d.message_time[2] =
+        (struct ips_message_time){5, 0, 1, 1};
+    d.replay = (struct ips_replay_ask){.machine_count = 2,
+                                       .machine = d.machine,
+                                       .map = map,
+                                       .message_time = d.message_time};
     d.weight[0] = 10;
     d.weight[1] = 8;
     d.ask = (struct ips_search_ask){.item_count = 2,

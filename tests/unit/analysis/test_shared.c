@@ -45,7 +45,8 @@ static void test_shared__by_hand(void **state)
         struct ips_graph g;
         struct ips_shared_medium_path got;
         struct ips_err err = {0};
-        const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1}};
+        const struct ips_scenario lane = {
+            .message_time = {0, 1ULL << 32, 1, 1}};
         const struct ips_shared_medium_ask ask = {
             expected[k].machines, expected[k].map, expected[k].least};
         golden_make(&golden[5], &g);
@@ -71,7 +72,7 @@ static void test_shared__by_hand(void **state)
 static void test_shared__message_in_pieces(void **state)
 {
     static const uint32_t medium[] = {0, 0, 0, 0}, map[] = {0, 1};
-    const struct ips_scenario lane = {.mtime = {10, 1ULL << 32, 1, 1}};
+    const struct ips_scenario lane = {.message_time = {10, 1ULL << 32, 1, 1}};
     struct ips_replay_machine two[] = {{.cores = 1}, {.cores = 1}};
     const struct ips_replay_ask ask = {.machine_count = 2,
                                        .machine = two,
@@ -115,7 +116,8 @@ static void test_shared__any_graph(void **state)
         struct ips_est est;
         struct ips_shared_medium_path got, one;
         struct ips_err err = {0};
-        const struct ips_scenario lane = {.mtime = {30, 1ULL << 33, 1, 1}};
+        const struct ips_scenario lane = {
+            .message_time = {30, 1ULL << 33, 1, 1}};
         rg_make(&opt, &r);
         struct ips_graph *g = &r.whole;
         uint32_t *map = calloc((size_t)g->chain_count + 1, sizeof(*map));

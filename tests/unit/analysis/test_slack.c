@@ -95,8 +95,8 @@ static void test_slack__by_feature(void **state)
         cross[i] = s.g.xpred[i] == IPS_NO_NODE ? IPS_NO_FEATURE : 3;
     struct ips_features f = {.count = 4, .chain = chain, .cross = cross};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
-    assert_int_equal(
-        0, ips_compute_slacks_of_features(&s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
+    assert_int_equal(0, ips_compute_slacks_of_features(
+                            &s.g, &s.lane, &s.e, s.tail, &f, 3, out, NULL));
     assert_int_equal(out[0].least, 0);
     assert_int_equal(out[0].total_ns, 3);
     assert_int_equal(out[0].path_ns, 2);
@@ -127,8 +127,8 @@ static void test_slack__portions(void **state)
     struct ips_features f = {
         .count = 4, .chain = chain, .first = first, .arc_share = portion};
     assert_int_equal(0, ips_features_check(&s.g, &f, NULL));
-    assert_int_equal(
-        0, ips_compute_slacks_of_features(&s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
+    assert_int_equal(0, ips_compute_slacks_of_features(
+                            &s.g, &s.lane, &s.e, s.tail, &f, 0, out, NULL));
     assert_int_equal(out[0].path_ns, 1);
     assert_int_equal(out[0].total_ns, 6);
     assert_int_equal(out[1].path_ns, 0);
@@ -142,11 +142,11 @@ static void test_slack__portions(void **state)
 
 static struct ips_scenario random_lane(uint64_t *s)
 {
-    return (struct ips_scenario){.mtime = {rg_below(s, 3) * rg_below(s, 20),
-                                           (uint64_t)rg_below(s, 2) << 31, 1,
-                                           1},
-                                 .external = (enum ips_external)rg_below(s, 3),
-                                 .order_dependent_off = rg_below(s, 2)};
+    return (struct ips_scenario){
+        .message_time = {rg_below(s, 3) * rg_below(s, 20),
+                         (uint64_t)rg_below(s, 2) << 31, 1, 1},
+        .external = (enum ips_external)rg_below(s, 3),
+        .order_dependent_off = rg_below(s, 2)};
 }
 
 /* What is wrong with the tails of a graph, or NULL. */
@@ -267,7 +267,7 @@ static void test_slack__few_places(void **state)
     enum { TURNS = 1000 };
     struct ips_graph g;
     struct ips_computation_order order;
-    struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     assert_int_equal(0, ips_graph_alloc(&g, 2 * TURNS, 2, NULL));
     g.chains[0] = (struct ips_chain){.first = 0, .count = TURNS};
     g.chains[1] = (struct ips_chain){.first = TURNS, .count = TURNS};

@@ -15,7 +15,7 @@
 #include "slave/build/build.h"
 #include "tests/bench/native/synth_streams.h"
 
-static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario plain = {.message_time = {0, 0, 1, 1}};
 
 static struct synth_options options_of(uint32_t k)
 {

@@ -58,18 +58,18 @@ static void test_view__golden_message(void **state)
 {
     (void)state;
     struct ips_graph g;
-    struct ips_scenario lane = {.mtime = MTIME(4)};
+    struct ips_scenario lane = {.message_time = MTIME(4)};
     row_graph(w1, 6, &g);
     solve(&g, &lane, 34, 38);
     lane.weighting = IPS_WEIGH_SCHED;
     solve(&g, &lane, 40, 44);
     lane.weighting = IPS_WEIGH_WALL;
-    solve(&g, &lane, 40, 44); /* 10 + 5 + 3 + 26 */
-    lane.mtime.scale_num = 0; /* messages take no time: 10 + 26 */
+    solve(&g, &lane, 40, 44);        /* 10 + 5 + 3 + 26 */
+    lane.message_time.scale_num = 0; /* messages take no time: 10 + 26 */
     solve(&g, &lane, 36, 44);
-    lane.mtime.scale_num = 2;
+    lane.message_time.scale_num = 2;
     solve(&g, &lane, 44, 44);
-    lane.mtime.scale_num = 1;
+    lane.message_time.scale_num = 1;
     lane.has_goal = true;
     lane.goal = 2;
     solve(&g, &lane, 15, 44);
@@ -83,7 +83,8 @@ static void test_view__golden_nobody_waits(void **state)
     (void)state;
     struct ips_graph g;
     struct row row[6];
-    struct ips_scenario lane = {.mtime = MTIME(5), .weighting = IPS_WEIGH_WALL};
+    struct ips_scenario lane = {.message_time = MTIME(5),
+                                .weighting = IPS_WEIGH_WALL};
     memcpy(row, w1, sizeof(row));
     row[4].at = 12;
     row[4].wait = 0;
@@ -180,7 +181,7 @@ static void test_view__golden_without_recording(void **state)
     static const uint32_t probe[] = {0, 4, 5, 0, 1, 6};
     struct ips_graph g;
     struct ips_view v;
-    struct ips_scenario lane = {.mtime = MTIME(4)};
+    struct ips_scenario lane = {.message_time = MTIME(4)};
     row_graph(w1, 6, &g);
     lane.probe_off = true;
     assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
@@ -205,7 +206,7 @@ static void test_view__golden_unended(void **state)
     static const uint64_t unended[] = {0, 7, 0, 0, 100, 0};
     struct ips_graph g;
     struct ips_view v;
-    struct ips_scenario lane = {.mtime = MTIME(4), .unended = true};
+    struct ips_scenario lane = {.message_time = MTIME(4), .unended = true};
     row_graph(w1, 6, &g);
     assert_int_equal(IPS_E_USAGE, ips_graph_make_view(&g, &lane, &v, NULL));
     assert_int_equal(0, ips_graph_alloc_unended_wait_column(&g, NULL));
@@ -279,7 +280,7 @@ static void test_view__est_is_the_clock(void **state)
             0, ips_longest_path_compute_ests(&v.g, &lane, NULL, &sched, NULL));
         ips_view_release(&v);
         lane.weighting = IPS_WEIGH_WALL;
-        lane.mtime.base_ns = seed % 7;
+        lane.message_time.base_ns = seed % 7;
         assert_int_equal(0, ips_graph_make_view(&r.whole, &lane, &v, NULL));
         assert_int_equal(
             0, ips_longest_path_compute_ests(&v.g, &lane, NULL, &wall, NULL));
@@ -386,7 +387,7 @@ static const char *parts_and_clocks(struct rg *r, uint64_t seed)
     give_unended(&r->whole, seed + 1);
     split_probes(r);
     for (int w = IPS_WEIGH_CPU; w <= IPS_WEIGH_LAST && !wrong; w++) {
-        struct ips_scenario lane = {.mtime = {rg_below(&s, 6), 0, 1, 1},
+        struct ips_scenario lane = {.message_time = {rg_below(&s, 6), 0, 1, 1},
                                     .external =
                                         (enum ips_external)rg_below(&s, 3),
                                     .order_dependent_off = rg_below(&s, 2),

@@ -203,7 +203,7 @@ static const char *lanes_property(struct rg *r, uint64_t seed)
     const char *wrong = NULL;
     /* off: the graph that is really edited has no other external arcs */
     struct ips_scenario lane = {
-        .mtime = {rg_below(&rng, 30), 0, 1, 1},
+        .message_time = {rg_below(&rng, 30), 0, 1, 1},
         .external = rg_below(&rng, 2) ? IPS_EXTERNAL_REPLY : IPS_EXTERNAL_ALL,
         .order_dependent_off = rg_below(&rng, 2)};
     rg_goal(&r->whole, &lane, &rng);
@@ -258,7 +258,8 @@ static const char *convex_property(struct rg *r, uint64_t seed)
         r->whole.xlen[i] *= 8;
     }
     begin(&a, &r->whole,
-          (struct ips_scenario){.mtime = {8 * rg_below(&rng, 30), 0, 1, 1}});
+          (struct ips_scenario){
+              .message_time = {8 * rg_below(&rng, 30), 0, 1, 1}});
     uint32_t feature = rg_below(&rng, a.f.count);
     for (uint32_t i = 0; i < EIGHTHS; i++) {
         edit[i] = (struct ips_edit){feature, i * 125000};
@@ -296,7 +297,7 @@ static const char *rank_property(struct rg *r, uint64_t seed)
     struct asked a;
     const char *wrong = NULL;
     begin(&a, &r->whole,
-          (struct ips_scenario){.mtime = {rg_below(&rng, 30), 0, 1, 1}});
+          (struct ips_scenario){.message_time = {rg_below(&rng, 30), 0, 1, 1}});
     size_t n = a.f.count, kept, keep = 1 + rg_below(&rng, 12);
     uint32_t ppm = 1 + rg_below(&rng, 1000000);
     struct ips_edit *edit = calloc(n, sizeof(*edit));
@@ -367,15 +368,15 @@ static void test_whatif__crowd(void **state)
     struct ips_oversubscription crowd;
     golden_make(&golden[3], &g);
     begin(&a, &g, golden_lane(&golden[3]));
-    assert_int_equal(0,
-                     ips_measure_oversubscription_of_machine(&g, &a.e, 0, 1, &crowd, NULL));
+    assert_int_equal(0, ips_measure_oversubscription_of_machine(&g, &a.e, 0, 1,
+                                                                &crowd, NULL));
     assert_int_equal(crowd.peak, 3);
     assert_int_equal(crowd.beyond_ns, 10);
-    assert_int_equal(0,
-                     ips_measure_oversubscription_of_machine(&g, &a.e, 0, 2, &crowd, NULL));
+    assert_int_equal(0, ips_measure_oversubscription_of_machine(&g, &a.e, 0, 2,
+                                                                &crowd, NULL));
     assert_int_equal(crowd.beyond_ns, 2); /* 6-8: P, c1 and c2 */
-    assert_int_equal(0,
-                     ips_measure_oversubscription_of_machine(&g, &a.e, 1, 2, &crowd, NULL));
+    assert_int_equal(0, ips_measure_oversubscription_of_machine(&g, &a.e, 1, 2,
+                                                                &crowd, NULL));
     assert_int_equal(crowd.peak, 0);
     end(&a);
     ips_graph_release(&g);

@@ -218,11 +218,12 @@ static void test_diff__unmeasured(void **state)
     assert_true(isnan(diff_median(&no, 1)));
     diff_interval_of_median_change(a + 1, 1, b, 5, &low, &high);
     assert_true(isnan(low) && isnan(high));
-    diff_interval_of_median_change((const double[]){5, 1, 9, 3, 7}, 5, b, 5, &want_low,
-                         &want_high);
+    diff_interval_of_median_change((const double[]){5, 1, 9, 3, 7}, 5, b, 5,
+                                   &want_low, &want_high);
     diff_interval_of_median_change(a, 7, b, 5, &low, &high);
     assert_true(low == want_low && high == want_high);
-    diff_interval_of_median_change(a, 6, b, 5, &low, &high); /* four were measured */
+    diff_interval_of_median_change(a, 6, b, 5, &low,
+                                   &high); /* four were measured */
     assert_true(isnan(low) && isnan(high));
 }
 

@@ -120,7 +120,8 @@ static void answer_path(int fd, const Ips__Request *rq, enum script script)
     a.by_machine = shares;
     a.n_by_machine = script != EMPTY_PATH;
     a.certificate = certificate(script);
-    a.elapsed_ns = rq->path->lane->mtime_base_ns; /* for the test to see */
+    a.elapsed_ns =
+        rq->path->lane->message_time_base_ns; /* for the test to see */
     /* not measured in one of the runs */
     a.run_delay_ns = strcmp(rq->run, "older") == 0 ? IPS_UNMEASURED : 5;
     reply(fd, rq->id, &r, true);

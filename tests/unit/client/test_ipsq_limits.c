@@ -63,7 +63,7 @@ static const struct {
     {"--faster 100%", IPSQ_HAS(FASTER), AT(faster_ppm), 1000000},
     {"--gone", IPSQ_HAS(GONE), AT(faster_ppm), 1000000},
     {"--mtime 1h", 0, 0, 0, 0}, /* no such unit */
-    {"--mtime 3600s", IPSQ_HAS(MTIME), AT(mtime_base_ns), 3600000000000},
+    {"--mtime 3600s", IPSQ_HAS(MTIME), AT(message_time_base_ns), 3600000000000},
     {"--external reply", IPSQ_HAS(EXTERNAL), AT(external), 0},
     {"--external all", IPSQ_HAS(EXTERNAL), AT(external), 1},
     {"--external off", IPSQ_HAS(EXTERNAL), AT(external), 2},

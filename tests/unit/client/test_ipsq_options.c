@@ -44,8 +44,8 @@ static void test_options__good(void **state)
     assert_int_equal(o.top, 5);
     assert_string_equal(o.engine, "central");
     assert_int_equal(o.external, 2);
-    assert_int_equal(o.mtime_base_ns, 20000);
-    assert_int_equal(o.mtime_per_byte_q32, 1ULL << 31);
+    assert_int_equal(o.message_time_base_ns, 20000);
+    assert_int_equal(o.message_time_per_byte_q32, 1ULL << 31);
     assert_true(o.options_set & IPSQ_HAS(TOP));
     assert_false(o.options_set & IPSQ_HAS(FROM));
     assert_int_equal(

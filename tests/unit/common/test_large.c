@@ -226,7 +226,7 @@ static void take(void *arg, uint32_t thread, uint32_t seq, const void *data,
 
 static void solve(const struct taken *t, struct ips_built *b, struct ips_est *e)
 {
-    static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario plain = {.message_time = {0, 0, 1, 1}};
     struct ips_build_input in = {.streams = t->in, .stream_count = 8};
     struct ips_err err;
     if (ips_build(&in, b, &err) < 0)

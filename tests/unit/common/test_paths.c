@@ -100,7 +100,8 @@ static void test_paths__errors_have_texts(void **state)
     struct ips_err err;
     assert_string_equal(ips_err_text_of_code(0), "success");
     assert_string_equal(ips_err_text_of_code(IPS_E_IO), "input/output error");
-    assert_string_equal(ips_err_text_of_code(IPS_E_INCOMPLETE), "answer incomplete");
+    assert_string_equal(ips_err_text_of_code(IPS_E_INCOMPLETE),
+                        "answer incomplete");
     assert_string_equal(ips_err_text_of_code(-15), "unknown error");
     assert_string_equal(ips_err_text_of_code(1), "unknown error");
     errno = ENOENT;

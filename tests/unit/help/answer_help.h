@@ -101,10 +101,12 @@ static inline void archived_make(struct archived *v, struct answerer *a,
     }
     struct slave_pack *pack = slave_pack_new();
     assert_non_null(pack);
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&archive, v->dir, 0, &missing, &err),
+    assert_int_equal(slave_archive_open_and_cut_to_committed(&archive, v->dir,
+                                                             0, &missing, &err),
                      0);
-    assert_int_equal(
-        slave_archive_pack_and_stage_frames(&archive, pack, 1ULL << 32, frames, used, &err), 0);
+    assert_int_equal(slave_archive_pack_and_stage_frames(
+                         &archive, pack, 1ULL << 32, frames, used, &err),
+                     0);
     slave_archive_accept_staged_bytes(&archive);
     v->bytes = archive.length;
     slave_archive_close(&archive);

@@ -104,7 +104,7 @@ static inline void begin_ask(struct ask *k)
     ips__events_ask__init(&k->events);
     ips__lane__init(&k->lane);
     k->lane.scale_num = k->lane.scale_den = 1;
-    k->lane.mtime_base_ns = 5;
+    k->lane.message_time_base_ns = 5;
     snprintf(k->by, sizeof(k->by), "procedure");
     snprintf(k->process, sizeof(k->process), "process");
     k->portions.lane = k->subgraph.lane = k->finish.lane = k->reduce.lane =

@@ -85,7 +85,8 @@ static inline void costs_make(struct costs *k, struct recorder *r)
     }
     const struct ips_build_input input = {
         .control = &r->control, .streams = in, .stream_count = r->count};
-    if (ips_procs_make_profile_by_code_location(&input, &r->built, &k->c.p, &err) < 0)
+    if (ips_procs_make_profile_by_code_location(&input, &r->built, &k->c.p,
+                                                &err) < 0)
         fail_msg("%s", err.msg);
     const struct slave_symbol_source nobody = {.helper = "", .run = "r"};
     if (slave_symbols_fill_names(&k->c.names, &k->c.p.map, &nobody, &err) < 0)

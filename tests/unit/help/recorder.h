@@ -463,12 +463,13 @@ struct rec_answer {
     uint64_t t_max, total;
 };
 static inline struct rec_answer rec_longest(const struct ips_built *b,
-                                            uint64_t mtime_ns,
+                                            uint64_t message_time_ns,
                                             enum ips_external external)
 {
-    struct ips_scenario lane = {
-        .mtime = {.base_ns = mtime_ns, .scale_num = 1, .scale_den = 1},
-        .external = external};
+    struct ips_scenario lane = {.message_time = {.base_ns = message_time_ns,
+                                                 .scale_num = 1,
+                                                 .scale_den = 1},
+                                .external = external};
     struct ips_est est;
     struct ips_err err = {0};
     if (ips_longest_path_compute_ests(&b->g, &lane, NULL, &est, &err) < 0)

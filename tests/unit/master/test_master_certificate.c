@@ -409,8 +409,8 @@ static void test_certificate__waits_that_nothing_ended(void **state)
         complete(&m);
         fill(&m);
         size_t notes = m.c.msg.n_notes;
-        certificate_report_waits_with_unknown_waker(&m.arena, &m.c, cases[i].ns,
-                                         cases[i].path_ns, cases[i].in_path);
+        certificate_report_waits_with_unknown_waker(
+            &m.arena, &m.c, cases[i].ns, cases[i].path_ns, cases[i].in_path);
         snprintf(want, sizeof(want), cases[i].in_path ? OF_PATH : SHORT_BY,
                  cases[i].ms);
         assert_int_equal(m.c.msg.unended_ns, cases[i].ns);

@@ -144,8 +144,8 @@ static int metrics(struct world *w, const char *object, const char *level)
 {
     make_world(w);
     ips__metrics_answer__init(&w->out);
-    return metrics_make_rows_and_matrices(w->parts, 2, false, object, level, &w->a, &w->out,
-                        &w->cut, NULL);
+    return metrics_make_rows_and_matrices(w->parts, 2, false, object, level,
+                                          &w->a, &w->out, &w->cut, NULL);
 }
 
 static const Ips__MetricsRow *row(const struct world *w, const char *object)
@@ -252,8 +252,9 @@ static void test_master_metrics__shared_end_loses_nothing(void **state)
     w.part[1].t.proc_count = 2;
     channel(&w, 4, 0, 1, -1, 0, 0, 2, 250);
     ips__metrics_answer__init(&w.out);
-    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 2, false, "", "process", &w.a,
-                                  &w.out, &w.cut, NULL),
+    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 2, false, "",
+                                                    "process", &w.a, &w.out,
+                                                    &w.cut, NULL),
                      0);
     const Ips__MetricsRow *b = row(&w, "/m1/b.2");
     uint64_t sent = 0;
@@ -283,8 +284,9 @@ static void test_master_metrics__end_shared_on_one_machine(void **state)
     w.chan[2].peer_shared = 1;
     ips__metrics_answer__init(&w.out);
     w.part[0].peer_count = 0;
-    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 1, false, "", "process", &w.a,
-                                  &w.out, &w.cut, NULL),
+    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 1, false, "",
+                                                    "process", &w.a, &w.out,
+                                                    &w.cut, NULL),
                      0);
     assert_int_equal(w.out.n_process_matrix, 2);
     const Ips__MatrixCell *c = w.out.process_matrix[0];
@@ -315,8 +317,9 @@ static void shared_window(struct world *w, uint64_t before, uint64_t sent,
     w->chan[0].sent_bytes_before = before;
     ips__metrics_answer__init(&w->out);
     w->part[0].peer_count = 0;
-    assert_int_equal(metrics_make_rows_and_matrices(w->parts, 1, false, "", "process", &w->a,
-                                  &w->out, &w->cut, NULL),
+    assert_int_equal(metrics_make_rows_and_matrices(w->parts, 1, false, "",
+                                                    "process", &w->a, &w->out,
+                                                    &w->cut, NULL),
                      0);
     got[0] = got[1] = 0;
     for (size_t i = 0; i < w->out.n_process_matrix; i++) {
@@ -438,9 +441,10 @@ static void test_master_metrics__pop(void **state)
     w.thread[1].cpu_ns = 0;  /* 30 of 100 ns: no worker */
     w.thread[2].cpu_ns = 10; /* 40 */
     ips__metrics_answer__init(&w.out);
-    assert_int_equal(
-        metrics_make_rows_and_matrices(w.parts, 2, false, "", "run", &w.a, &w.out, &w.cut, NULL),
-        0);
+    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 2, false, "",
+                                                    "run", &w.a, &w.out, &w.cut,
+                                                    NULL),
+                     0);
     const Ips__MetricsRow *r = row(&w, "/");
     assert_int_equal(r->pop_threads, 2);
     assert_int_equal(r->pop_cpu_max_ns, 60);
@@ -450,9 +454,10 @@ static void test_master_metrics__pop(void **state)
     arena_release(&w.a);
     w.thread[2].cpu_ns = 11; /* others have more than a tenth */
     ips__metrics_answer__init(&w.out);
-    assert_int_equal(
-        metrics_make_rows_and_matrices(w.parts, 2, false, "", "run", &w.a, &w.out, &w.cut, NULL),
-        0);
+    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 2, false, "",
+                                                    "run", &w.a, &w.out, &w.cut,
+                                                    NULL),
+                     0);
     r = row(&w, "/");
     assert_int_equal(r->pop_threads, 0);
     assert_true(unmeasured(r->pop_parallel));
@@ -491,9 +496,10 @@ static void test_master_metrics__most_rows(void **state)
     w.part[0].t.threads = many;
     w.part[0].t.thread_count = METRICS_MAX_ROWS;
     ips__metrics_answer__init(&w.out);
-    assert_int_equal(
-        metrics_make_rows_and_matrices(w.parts, 2, false, "/", NULL, &w.a, &w.out, &w.cut, NULL),
-        0);
+    assert_int_equal(metrics_make_rows_and_matrices(w.parts, 2, false, "/",
+                                                    NULL, &w.a, &w.out, &w.cut,
+                                                    NULL),
+                     0);
     assert_int_equal(w.out.n_rows, METRICS_MAX_ROWS);
     /* beside the threads: the run, m1, a, b, m2, c and its thread */
     assert_int_equal(w.cut, 7);

@@ -107,8 +107,9 @@ static void test_master_shares__many_objects(void **state)
         assert_int_equal(shares_add_next_piece(&s, &work, &err), 0);
     }
     uint64_t computed = (uint64_t)ROUNDS * PROCESSES * (PROCESSES + 1) / 2;
-    assert_int_equal(shares_rank_and_check_sum(&s, computed + 2 * PROCESSES * ROUNDS, &err),
-                     0);
+    assert_int_equal(
+        shares_rank_and_check_sum(&s, computed + 2 * PROCESSES * ROUNDS, &err),
+        0);
     assert_int_equal(s.messages, PROCESSES * ROUNDS);
     assert_int_equal(s.count[SHARE_MACHINE], PROCESSES / 100);
     assert_int_equal(s.count[SHARE_PROCESS], PROCESSES);

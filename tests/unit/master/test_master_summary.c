@@ -178,10 +178,12 @@ static void test_summary__kept_if_whole(void **state)
     /* Without a machine that belongs to it: nothing is kept, and nobody is to
      * blame. */
     m->part.state = MACHINE_MISSING;
-    assert_int_equal(summary_store_unless_machines_missing(&m->q, &m->s, &err), 0);
+    assert_int_equal(summary_store_unless_machines_missing(&m->q, &m->s, &err),
+                     0);
     assert_null(catalogue_load_metrics_answer(m->m.catalogue, "r", &events));
     m->part.state = MACHINE_ACTIVE;
-    assert_int_equal(summary_store_unless_machines_missing(&m->q, &m->s, &err), 0);
+    assert_int_equal(summary_store_unless_machines_missing(&m->q, &m->s, &err),
+                     0);
     Ips__MetricsAnswer *kept =
         catalogue_load_metrics_answer(m->m.catalogue, "r", &events);
     assert_non_null(kept);

@@ -27,7 +27,7 @@ static const char table[] = "ips-message-times 1\n"
                             "point 100 5 4 6 5\n";
 
 struct story {
-    struct mtimes times;
+    struct message_times times;
     struct predict_recorded_machine own[2];
     struct predict_thread thread[2];
     struct predict_machine machine[3];
@@ -43,7 +43,7 @@ static int set_up(void **state)
     struct story *s = calloc(1, sizeof(*s));
     struct ips_err err;
     assert_non_null(s);
-    assert_int_equal(0, mtimes_parse(&s->times, "table", table, &err));
+    assert_int_equal(0, message_times_parse(&s->times, "table", table, &err));
     struct ips_graph *g = &s->run.replay.g;
     assert_int_equal(0, ips_graph_alloc(g, NODES, 2, &err));
     g->chains[0] = (struct ips_chain){.first = 0, .count = 3};
@@ -78,7 +78,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct story *s = *state;
-    mtimes_release(&s->times);
+    message_times_release(&s->times);
     ips_graph_release(&s->run.replay.g);
     free(s->run.slept);
     arena_release(&s->a);
@@ -157,22 +157,22 @@ static void test_predict_cpu__not_measured(void **state)
 static void test_predict_cpu__table(void **state)
 {
     struct story *s = *state;
-    struct mtimes again = {0};
+    struct message_times again = {0};
     struct ips_err err;
-    char *text = mtimes_format_text(&s->times);
+    char *text = message_times_format_text(&s->times);
     assert_non_null(text);
-    assert_int_equal(0, mtimes_parse(&again, "text", text, &err));
+    assert_int_equal(0, message_times_parse(&again, "text", text, &err));
     free(text);
-    const struct mtime_pair *p =
-        mtimes_find_pair(&again, "m1", "m2", MTIME_TCP);
+    const struct message_time_pair *p =
+        message_times_find_pair(&again, "m1", "m2", MTIME_TCP);
     assert_non_null(p);
     assert_int_equal(p->point[1].cpu_ns, 8000);
     assert_int_equal(ips_curve_compute_message_ns(&p->cpu, 200), 7000);
-    p = mtimes_find_pair(&again, "m1", "m1", MTIME_TCP);
+    p = message_times_find_pair(&again, "m1", "m1", MTIME_TCP);
     assert_true(p && p->point[0].rounds == 0 && p->point[0].cpu_ns == 1000);
-    p = mtimes_find_pair(&again, "m3", "m3", MTIME_TCP);
+    p = message_times_find_pair(&again, "m3", "m3", MTIME_TCP);
     assert_true(p && p->point[0].cpu_ns == 0 && p->cpu.count == 0);
-    mtimes_release(&again);
+    message_times_release(&again);
 }
 
 int main(void)

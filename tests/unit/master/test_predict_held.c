@@ -65,7 +65,8 @@ static void begin(uint32_t machines)
                              .xkind = v.xkind,
                              .xlen = v.xlen,
                              .xpred = v.xpred};
-    v.run.scenario.mtime = (struct ips_mtime){MS, 1000ULL << 32, 1, 1};
+    v.run.scenario.message_time =
+        (struct ips_message_time){MS, 1000ULL << 32, 1, 1};
     v.run.own = v.own;
     v.w.path.node_base = v.base;
     v.s = (struct whatif_solving){.d = &v.w, .g = &v.g, .err = &v.err};
@@ -191,13 +192,14 @@ static void test_predict_held__nothing_but_messages(void **state)
 
 static void measured(const char *from, const char *to, uint64_t ns)
 {
-    struct mtime_pair p = {.over = MTIME_TCP, .count = 2};
+    struct message_time_pair p = {.over = MTIME_TCP, .count = 2};
     snprintf(p.from, sizeof(p.from), "%s", from);
     snprintf(p.to, sizeof(p.to), "%s", to);
     for (unsigned i = 0; i < 2; i++)
-        p.point[i] = (struct mtime_point){
+        p.point[i] = (struct message_time_point){
             .bytes = i ? 65536 : 0, .ns = ns, .low_ns = ns, .high_ns = ns};
-    assert_int_equal(mtimes_insert_or_replace_pair(&v.d.times, &p, &v.err), 0);
+    assert_int_equal(
+        message_times_insert_or_replace_pair(&v.d.times, &p, &v.err), 0);
 }
 
 /* Two chains a machine: who sends and who receives. Of each way one message of
@@ -242,7 +244,7 @@ static void test_predict_held__by_two_clocks(void **state)
     solve();
     assert_int_equal(v.idle[18 + 4], 47000000);
     assert_int_equal(v.idle[5 + 4], 38000000);
-    mtimes_release(&v.d.times);
+    message_times_release(&v.d.times);
 }
 
 int main(void)

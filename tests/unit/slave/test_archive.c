@@ -49,7 +49,8 @@ static int stage(struct slave_archive *a, uint32_t stream, uint64_t number)
         .frame = {.stream = stream, .bytes = sizeof(o.rec), .records = 1},
         .rec = {.h = {.word = IPS_REC_LOST | sizeof(o.rec) / 8 << 8},
                 .count = number}};
-    return slave_archive_pack_and_stage_frames(a, pack, 1ULL << 32, &o, sizeof(o), NULL);
+    return slave_archive_pack_and_stage_frames(a, pack, 1ULL << 32, &o,
+                                               sizeof(o), NULL);
 }
 
 /* Records in the committed part, -1 damaged; the last one's number. */
@@ -75,7 +76,8 @@ static void test_archive__uncommitted_is_cut(void **state)
     (void)state;
     struct slave_archive a;
     uint64_t missing, last = 0, committed;
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
     for (uint64_t i = 0; i < 10; i++) {
         assert_int_equal(stage(&a, 1, i), 0);
     }
@@ -84,7 +86,9 @@ static void test_archive__uncommitted_is_cut(void **state)
     assert_int_equal(stage(&a, 1, 99), 0);
     assert_int_equal(ftruncate(a.fd, (off_t)(committed + a.staged / 2)), 0);
     slave_archive_close(&a); /* killed here */
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, committed, &missing, NULL), 0);
+    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, committed,
+                                                             &missing, NULL),
+                     0);
     assert_int_equal(missing, 0);
     assert_int_equal(lseek(a.fd, 0, SEEK_END), committed);
     assert_int_equal(stage(&a, 1, 10), 0);
@@ -102,12 +106,15 @@ static void test_archive__shorter_than_committed(void **state)
     (void)state;
     struct slave_archive a;
     uint64_t missing, last = 0;
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(stage(&a, 1, 1), 0);
     slave_archive_accept_staged_bytes(&a);
     uint64_t length = a.length;
     slave_archive_close(&a);
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, 1000, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&a, dir, 1000, &missing, NULL),
+        0);
     assert_int_equal(missing, 1000 - length);
     assert_int_equal(count(a.length, &last), 1);
     slave_archive_close(&a);
@@ -124,7 +131,8 @@ static void test_archive__damage_is_noticed(void **state)
     struct slave_archive a;
     uint64_t missing, last = 0;
     uint8_t whole[512], bad[512];
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(stage(&a, 7, 4), 0);
     assert_int_equal(stage(&a, 7, 5), 0);
     slave_archive_accept_staged_bytes(&a);
@@ -152,7 +160,8 @@ static void test_archive__old_version_is_named(void **state)
     struct slave_unpacked_archive m;
     struct ips_err err = {0};
     uint64_t missing;
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&a, dir, 0, &missing, NULL), 0);
     assert_int_equal(pwrite(a.fd, "PSF1\0\0\0\0abcdefghijklmnop", 24, 0), 24);
     slave_archive_close(&a);
     assert_int_equal(slave_archive_unpack(dir, -1, 24, &m, &err),
@@ -164,7 +173,8 @@ static void test_archive__old_version_is_named(void **state)
 static struct slave_repack *repacked(struct slave_archive *a, uint64_t n)
 {
     uint64_t missing;
-    assert_int_equal(slave_archive_open_and_cut_to_committed(a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(a, dir, 0, &missing, NULL), 0);
     for (uint64_t i = 0; i < n; i++)
         assert_int_equal(stage(a, (uint32_t)i % 7, i), 0);
     slave_archive_accept_staged_bytes(a);

@@ -82,7 +82,8 @@ static void begin_run(struct run *r, enum synth_pattern pattern)
     r->pack = slave_pack_new();
     r->buffer = malloc(SLAVE_FRAMES_BYTES);
     assert_true(r->pack && r->buffer);
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&r->archive, r->dir, 0, &missing, &err),
+    assert_int_equal(slave_archive_open_and_cut_to_committed(
+                         &r->archive, r->dir, 0, &missing, &err),
                      0);
     begin_slave(r);
 }
@@ -126,9 +127,10 @@ static void flush(struct run *r, bool hand)
 {
     uint64_t from = r->archive.length + r->archive.staged;
     if (r->used)
-        assert_int_equal(slave_archive_pack_and_stage_frames(&r->archive, r->pack, 1ULL << 32,
-                                             r->buffer, r->used, NULL),
-                         0);
+        assert_int_equal(
+            slave_archive_pack_and_stage_frames(
+                &r->archive, r->pack, 1ULL << 32, r->buffer, r->used, NULL),
+            0);
     if (r->used && hand)
         slave_record_queue_append_if_room(
             r->handover, &r->buffer, r->used, from,
@@ -154,7 +156,8 @@ static void ingest(struct run *r, bool hand)
         if (!again)
             break;
         slave_archive_drop_staged_bytes(&r->archive);
-        slave_record_queue_drop_batches_after_length(r->handover, r->archive.length);
+        slave_record_queue_drop_batches_after_length(r->handover,
+                                                     r->archive.length);
         memcpy(r->at, before, sizeof(before));
     }
     slave_archive_accept_staged_bytes(&r->archive);
@@ -219,7 +222,8 @@ static bool follow(struct run *r, bool sealed)
     make_question(r, &q);
     if (sealed)
         slave_record_queue_seal_last_batch(r->handover);
-    if (slave_live_tables_update_and_store_if_due(&r->gs, &q.s, r->handover, &err) < 0)
+    if (slave_live_tables_update_and_store_if_due(&r->gs, &q.s, r->handover,
+                                                  &err) < 0)
         fail_msg("%s", err.msg);
     if (f->tables) {
         struct slave_irt_row row;
@@ -229,7 +233,8 @@ static bool follow(struct run *r, bool sealed)
         if (below(r, 4)) /* SQLite syncs */
             goto out;
         assert_int_equal(slave_live_tables_store_if_changed(&r->gs, &err), 0);
-        assert_true(slave_store_get_summary_tables_state(r->gs.store, RUN_ID, &row));
+        assert_true(
+            slave_store_get_summary_tables_state(r->gs.store, RUN_ID, &row));
         assert_true(row.key == q.s.key);
     }
 out:
@@ -292,8 +297,10 @@ static void test_follow__what_waits(void **state)
     assert_true(b && b->data == was && b->len == 2000 && !b->next);
     assert_true(b->data[999] == 0 && b->data[1000] == 10);
     slave_record_queue_recycle_batches(h, b);
-    assert_null(slave_record_queue_take_batches_of_range(h, 15, 30)); /* a part is missing */
-    assert_null(slave_record_queue_take_batches_of_range(h, 20, 30)); /* and it is gone */
+    assert_null(slave_record_queue_take_batches_of_range(
+        h, 15, 30)); /* a part is missing */
+    assert_null(slave_record_queue_take_batches_of_range(
+        h, 20, 30)); /* and it is gone */
     /* Taken back: what was not committed, and what it was put behind. */
     put(h, &buffer, 8, 30, 40);
     slave_record_queue_seal_last_batch(h);

@@ -70,7 +70,7 @@ static int setup(void **state)
     memset(&peer, 0, sizeof(peer));
     peer.traced = true;
     peer.peer_sent_bytes = 9;
-    const struct ips_scenario lane = {.mtime = {7, 8, 1, 1},
+    const struct ips_scenario lane = {.message_time = {7, 8, 1, 1},
                                       .order_dependent_off = true};
     kept = (struct slave_graphfile_peers_joins){
         .peers = &peer,
@@ -101,7 +101,7 @@ static int teardown(void **state)
 static uint64_t t_max(const struct ips_graph *g)
 {
     const struct ips_scenario lane = {
-        .mtime = {.scale_num = 1, .scale_den = 1}};
+        .message_time = {.scale_num = 1, .scale_den = 1}};
     struct ips_est est;
     assert_int_equal(ips_longest_path_compute_ests(g, &lane, NULL, &est, NULL),
                      0);

@@ -81,8 +81,9 @@ static const char *of_path(struct rg *r, uint64_t seed)
     const struct ips_graph *g = &r->whole;
     struct ips_est e;
     struct ips_path p;
-    struct ips_scenario lane = {
-        .mtime = {.base_ns = seed % 3 * 1000, .scale_num = 1, .scale_den = 1}};
+    struct ips_scenario lane = {.message_time = {.base_ns = seed % 3 * 1000,
+                                                 .scale_num = 1,
+                                                 .scale_den = 1}};
     assert_int_equal(0,
                      ips_longest_path_compute_ests(g, &lane, NULL, &e, NULL));
     RG_HOLD(holds(g, &e, IPS_NO_NODE));

@@ -313,10 +313,10 @@ static const char *at(struct ips_codemap *m, rs s, uint64_t address, uint64_t t)
 {
     struct ips_err err = {0};
     uint32_t place;
-    assert_int_equal(
-        ips_codemap_find_or_add_location(m, ips_codemap_find_image_of_stream(m, &s->head),
-                                         address, t, false, &place, &err),
-        0);
+    assert_int_equal(ips_codemap_find_or_add_location(
+                         m, ips_codemap_find_image_of_stream(m, &s->head),
+                         address, t, false, &place, &err),
+                     0);
     uint32_t module = m->locations[place].module;
     return module == IPS_NONE ? "" : m->modules[module].path;
 }

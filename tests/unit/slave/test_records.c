@@ -66,7 +66,9 @@ static void begin(struct made *m)
 {
     uint64_t missing;
     memset(m, 0, sizeof(*m)); /* the file stays, empty */
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&m->a, dir, 0, &missing, NULL), 0);
+    assert_int_equal(
+        slave_archive_open_and_cut_to_committed(&m->a, dir, 0, &missing, NULL),
+        0);
 }
 
 /* Some records of some streams, in some blocks: the number of each is its place
@@ -86,9 +88,9 @@ static void add_turn(struct made *m)
             .stream = stream, .bytes = sizeof(o.rec), .records = 1};
         o.rec.h.word = IPS_REC_LOST | sizeof(o.rec) / 8 << 8;
         o.rec.count = n[stream]++;
-        assert_int_equal(
-            slave_archive_pack_and_stage_frames(&m->a, pack, 1ULL << 32, &o, sizeof(o), NULL),
-            0);
+        assert_int_equal(slave_archive_pack_and_stage_frames(
+                             &m->a, pack, 1ULL << 32, &o, sizeof(o), NULL),
+                         0);
     }
     slave_archive_accept_staged_bytes(&m->a);
     m->length[++m->turn] = m->a.length;

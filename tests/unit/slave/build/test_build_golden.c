@@ -49,11 +49,11 @@ static void end(struct task *k, uint64_t burnt)
     rec_end(k->s, IPS_END_TASK, k->t, k->cpu, 0);
 }
 
-static void expect(struct recorder *r, uint64_t mtime, uint64_t t_max,
+static void expect(struct recorder *r, uint64_t message_time, uint64_t t_max,
                    uint64_t total)
 {
     struct ips_built *b = rec_build(r);
-    struct rec_answer a = rec_longest(b, mtime * U, IPS_EXTERNAL_REPLY);
+    struct rec_answer a = rec_longest(b, message_time * U, IPS_EXTERNAL_REPLY);
     assert_int_equal(a.t_max, t_max * U);
     assert_int_equal(a.total, total * U);
     assert_int_equal(b->counts.unmatched, 0);
@@ -189,9 +189,9 @@ static void test_build_golden__g7_tie(void **state)
     recv_on(&c, 2, "b", 8);
     end(&c, 7);
     struct ips_built *built = rec_build(r);
-    struct ips_scenario lane = {.mtime = {.per_byte_q32 = (uint64_t)U << 32,
-                                          .scale_num = 1,
-                                          .scale_den = 1}};
+    struct ips_scenario lane = {
+        .message_time = {
+            .per_byte_q32 = (uint64_t)U << 32, .scale_num = 1, .scale_den = 1}};
     struct ips_est est;
     assert_int_equal(
         ips_longest_path_compute_ests(&built->g, &lane, NULL, &est, NULL), 0);

@@ -320,7 +320,7 @@ static void make_program(struct program *p, uint64_t seed, uint32_t steps)
 static const char *est_differs(const struct ips_built *a,
                                const struct ips_built *b)
 {
-    static const struct ips_scenario lane = {.mtime = {0, 0, 1, 1}};
+    static const struct ips_scenario lane = {.message_time = {0, 0, 1, 1}};
     struct ips_est x, y;
     struct ips_err err;
     int rc = ips_longest_path_compute_ests(&a->g, &lane, NULL, &x, &err);

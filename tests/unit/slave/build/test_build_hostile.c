@@ -187,7 +187,8 @@ static void check_built(struct recorder *r)
         ips_graph_check_invariants(&b->g, &err) < 0)
         fail_msg("%s", err.msg);
     uint64_t *values = calloc(b->g.in_count + 1, sizeof(*values));
-    struct ips_scenario lane = {.mtime = {.scale_num = 1, .scale_den = 1}};
+    struct ips_scenario lane = {
+        .message_time = {.scale_num = 1, .scale_den = 1}};
     struct ips_est est;
     if (ips_longest_path_compute_ests(&b->g, &lane, values, &est, &err) < 0)
         fail_msg("%s", err.msg);

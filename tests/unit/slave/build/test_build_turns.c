@@ -23,7 +23,7 @@
 #define THREADS 9u
 #define ROUNDS 7u
 
-static const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
+static const struct ips_scenario plain = {.message_time = {0, 0, 1, 1}};
 
 struct run { /* all there is, and how much of it is in the archive */
     struct synth_streams *all;
@@ -67,10 +67,10 @@ static bool add_frame(struct run *r)
         f.frame.records++;
     }
     if (f.frame.records)
-        assert_int_equal(
-            slave_archive_pack_and_stage_frames(&r->archive, r->pack, 1ULL << 32, &f,
-                                sizeof(f.frame) + f.frame.bytes, NULL),
-            0);
+        assert_int_equal(slave_archive_pack_and_stage_frames(
+                             &r->archive, r->pack, 1ULL << 32, &f,
+                             sizeof(f.frame) + f.frame.bytes, NULL),
+                         0);
     return f.frame.records > 0;
 }
 
@@ -205,7 +205,8 @@ static void begin_run(struct run *r, uint32_t k, uint32_t nodes)
     assert_non_null(mkdtemp(r->dir));
     r->pack = slave_pack_new();
     assert_non_null(r->pack);
-    assert_int_equal(slave_archive_open_and_cut_to_committed(&r->archive, r->dir, 0, &missing, &err),
+    assert_int_equal(slave_archive_open_and_cut_to_committed(
+                         &r->archive, r->dir, 0, &missing, &err),
                      0);
 }
 

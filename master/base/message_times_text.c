@@ -1,6 +1,6 @@
-/* Reads and writes the table of message times as text; mtimes.h has the
+/* Reads and writes the table of message times as text; message_times.h has the
  * format. */
-#include "master/base/mtimes.h"
+#include "master/base/message_times.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,10 +14,10 @@
 /* ---- reading the text --------------------------------------------------- */
 
 struct reader {
-    struct mtimes *t;
+    struct message_times *t;
     const char *name;
     unsigned line_number;
-    struct mtime_pair now;
+    struct message_time_pair now;
     /* a `pair` line was read into `now`; `point` lines for it may follow */
     bool open;
     /* line number of the `pair` line that was read into `now` */
@@ -38,7 +38,7 @@ static int store_open_pair(struct reader *r, struct ips_err *err)
     if (!r->open)
         return 0;
     r->open = false;
-    if (mtimes_insert_or_replace_pair(r->t, &r->now, &why) == 0)
+    if (message_times_insert_or_replace_pair(r->t, &r->now, &why) == 0)
         return 0;
     r->line_number = r->open_line;
     return set_syntax_error(
@@ -51,7 +51,7 @@ static int parse_pair_line(struct reader *r, char *words, struct ips_err *err)
 {
     static const char form[] = "write `pair FROM TO tcp|unix DATE`, as in "
                                "`pair m1 m2 tcp 2026-11-22T07:30:00Z`";
-    struct mtime_pair *p = &r->now;
+    struct message_time_pair *p = &r->now;
     char *save, *from = strtok_r(words, " \t", &save);
     char *to = strtok_r(NULL, " \t", &save);
     char *over = strtok_r(NULL, " \t", &save);
@@ -63,7 +63,8 @@ static int parse_pair_line(struct reader *r, char *words, struct ips_err *err)
     if (!roster_is_valid_machine_name(from) ||
         !roster_is_valid_machine_name(to))
         return set_syntax_error(r, err, "not a valid machine name", form);
-    while (p->over < 2 && strcmp(over, mtime_transport_name(p->over)) != 0)
+    while (p->over < 2 &&
+           strcmp(over, message_time_transport_name(p->over)) != 0)
         p->over++;
     if (p->over == 2)
         return set_syntax_error(
@@ -77,7 +78,7 @@ static int parse_pair_line(struct reader *r, char *words, struct ips_err *err)
     snprintf(p->to, sizeof(p->to), "%s", to);
     snprintf(p->measured, sizeof(p->measured), "%s", date);
     snprintf(p->by, sizeof(p->by), "%.63s", by ? by : "");
-    if (mtimes_find_pair(r->t, p->from, p->to, p->over))
+    if (message_times_find_pair(r->t, p->from, p->to, p->over))
         return set_syntax_error(r, err, "this pair occurs twice",
                                 "remove one of the two");
     r->open = true;
@@ -120,8 +121,8 @@ static int parse_point_line(struct reader *r, char *words, struct ips_err *err)
     static const char form[] =
         "write `point BYTES NS` in whole bytes and nanoseconds, and if you "
         "like LOW HIGH ROUNDS CPU behind";
-    struct mtime_pair *p = &r->now;
-    struct mtime_point point;
+    struct message_time_pair *p = &r->now;
+    struct message_time_point point;
     uint64_t rounds;
     char *save = words;
     words[strcspn(words, "#")] = '\0';
@@ -153,7 +154,7 @@ static int parse_wake_line_and_store(struct reader *r, char *words,
 {
     static const char form[] = "write `wake MACHINE NS DATE`, as in `wake m1 "
                                "2400 2026-11-22T07:30:00Z`";
-    struct mtime_wake w = {.ns = IPS_UNMEASURED};
+    struct message_time_wake w = {.ns = IPS_UNMEASURED};
     char *save, *machine = strtok_r(words, " \t", &save);
     if (!machine || !roster_is_valid_machine_name(machine))
         return set_syntax_error(r, err, "not a valid machine name", form);
@@ -163,13 +164,13 @@ static int parse_wake_line_and_store(struct reader *r, char *words,
     if (!fine || !date || strlen(date) >= sizeof(w.measured))
         return set_syntax_error(r, err, "a wake without its time and date",
                                 form);
-    if (mtimes_find_wake(r->t, machine))
+    if (message_times_find_wake(r->t, machine))
         return set_syntax_error(r, err, "this machine has two wakes",
                                 "remove one of the two");
     snprintf(w.machine, sizeof(w.machine), "%s", machine);
     snprintf(w.measured, sizeof(w.measured), "%s", date);
     snprintf(w.by, sizeof(w.by), "%.63s", by ? by : "");
-    return mtimes_insert_or_replace_wake(r->t, &w, err);
+    return message_times_insert_or_replace_wake(r->t, &w, err);
 }
 
 static int parse_table_line(struct reader *r, char *line, struct ips_err *err)
@@ -208,10 +209,10 @@ static int parse_table_line(struct reader *r, char *line, struct ips_err *err)
                             "put # before a comment");
 }
 
-int mtimes_parse(struct mtimes *t, const char *name, const char *text,
-                 struct ips_err *err)
+int message_times_parse(struct message_times *t, const char *name,
+                        const char *text, struct ips_err *err)
 {
-    struct mtimes fresh = {0};
+    struct message_times fresh = {0};
     struct reader r = {.t = &fresh, .name = name};
     int rc = 0;
     while (*text && rc == 0) {
@@ -234,8 +235,8 @@ int mtimes_parse(struct mtimes *t, const char *name, const char *text,
         rc = set_syntax_error(&r, err, "an empty file",
                               "begin it with the line `" HEAD "`");
     if (rc == 0)
-        rc = mtimes_move_rows(t, &fresh, err);
-    mtimes_release(&fresh);
+        rc = message_times_move_rows(t, &fresh, err);
+    message_times_release(&fresh);
     return rc;
 }
 
@@ -249,7 +250,7 @@ static void print_number_or_dash(FILE *f, uint64_t n)
         fprintf(f, " %" PRIu64, n);
 }
 
-char *mtimes_format_text(const struct mtimes *t)
+char *message_times_format_text(const struct message_times *t)
 {
     char *text = NULL;
     size_t len = 0;
@@ -273,15 +274,15 @@ char *mtimes_format_text(const struct mtimes *t)
           "processor)\n",
           f);
     for (uint32_t i = 0; i < t->wake_count; i++) {
-        const struct mtime_wake *w = &t->wake[i];
+        const struct message_time_wake *w = &t->wake[i];
         fprintf(f, "%swake %s %" PRIu64 " %s%s%s\n", i ? "" : "\n", w->machine,
                 w->ns, w->measured, *w->by ? " " : "", w->by);
     }
     for (uint32_t i = 0; i < t->count; i++) {
-        const struct mtime_pair *p = t->pair[i];
+        const struct message_time_pair *p = t->pair[i];
         fprintf(f, "\npair %s %s %s %s%s%s\n", p->from, p->to,
-                mtime_transport_name(p->over), p->measured, *p->by ? " " : "",
-                p->by);
+                message_time_transport_name(p->over), p->measured,
+                *p->by ? " " : "", p->by);
         if (*p->doubt)
             fprintf(f, "doubt %s\n", p->doubt);
         for (uint32_t k = 0; k < p->count; k++) {

@@ -1,4 +1,4 @@
-#include "master/query/mtimes_plan.h"
+#include "master/query/message_times_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 /* Returns a malloc'd array indexed by machine_share.number: whether `p`
  * exchanges messages with that machine. NULL: no memory. */
 static bool *find_message_partners_of_machine(const struct query *q,
-                                   const struct machine_share *p)
+                                              const struct machine_share *p)
 {
     bool *to = calloc((size_t)q->gather.count + 1, sizeof(*to));
     for (uint32_t i = 0; to && i < p->peer_count; i++) {
@@ -23,7 +23,7 @@ static bool *find_message_partners_of_machine(const struct query *q,
 
 /* ---- description for the certificate ------------------------------------- */
 
-struct mtimes_description {
+struct message_times_description {
     uint32_t measured, assumed, none, doubted;
     char first[32], last[32]; /* earliest and latest time of measurement */
     char list[400], doubts[300];
@@ -51,9 +51,10 @@ static void format_pair_direction(char *out, size_t room, const char *from,
         snprintf(out, room, "%s -> %s", from, to);
 }
 
-static void add_pair_to_mtimes_description(struct mtimes_description *w,
-                                           const char *from, const char *to,
-                                           const struct mtime_pair *p)
+static void
+add_pair_to_message_times_description(struct message_times_description *w,
+                                      const char *from, const char *to,
+                                      const struct message_time_pair *p)
 {
     char name[160], like[160], both[340];
     format_pair_direction(name, sizeof(name), from, to);
@@ -65,7 +66,7 @@ static void add_pair_to_mtimes_description(struct mtimes_description *w,
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
         append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
-    } else if (!mtime_pair_has_ends(p, from, to)) {
+    } else if (!message_time_pair_has_ends(p, from, to)) {
         w->assumed++;
         format_pair_direction(like, sizeof(like), p->from, p->to);
         snprintf(both, sizeof(both), "%s as %s", name, like);
@@ -80,8 +81,9 @@ static void add_pair_to_mtimes_description(struct mtimes_description *w,
     }
 }
 
-static void write_mtimes_description(const struct mtimes_description *w,
-                                     char *out, size_t room)
+static void
+write_message_times_description(const struct message_times_description *w,
+                                char *out, size_t room)
 {
     char doubts[340] = "", more[400] = "";
     bool same = strcmp(w->first, w->last) == 0;
@@ -103,16 +105,17 @@ static void write_mtimes_description(const struct mtimes_description *w,
 
 /* ---- choosing the curves ------------------------------------------------- */
 
-int mtimes_plan_describe_and_set_calibrated(struct query *q, struct ips_err *err)
+int message_times_plan_describe_and_set_calibrated(struct query *q,
+                                                   struct ips_err *err)
 {
     struct gather *g = &q->gather;
-    const struct mtimes *t = &q->m->mtimes;
-    struct mtimes_description *w = NULL;
+    const struct message_times *t = &q->m->message_times;
+    struct message_times_description *w = NULL;
     int rc = 0;
     g->calibrated = false;
     if (!q->calibrate)
         return 0;
-    rc = mtimes_reload_if_changed(&q->m->mtimes, err);
+    rc = message_times_reload_if_changed(&q->m->message_times, err);
     if (rc < 0 || t->count == 0)
         return rc;
     w = calloc(1, sizeof(*w));
@@ -123,31 +126,34 @@ int mtimes_plan_describe_and_set_calibrated(struct query *q, struct ips_err *err
         bool *to = find_message_partners_of_machine(q, g->active[i]);
         if (!to)
             rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
-        add_pair_to_mtimes_description(
+        add_pair_to_message_times_description(
             w, from, from,
-            mtimes_find_pair_or_substitute(t, from, from, MTIME_TCP));
+            message_times_find_pair_or_substitute(t, from, from, MTIME_TCP));
         for (uint32_t k = 0; to && k < g->count; k++) {
             const char *other = g->active[k]->machine;
             if (to[k] && k != i)
-                add_pair_to_mtimes_description(
+                add_pair_to_message_times_description(
                     w, from, other,
-                    mtimes_find_pair_or_substitute(t, from, other, MTIME_TCP));
+                    message_times_find_pair_or_substitute(t, from, other,
+                                                          MTIME_TCP));
         }
         free(to);
     }
     g->calibrated = rc == 0 && w->measured > 0;
-    write_mtimes_description(w, g->mtimes_text, sizeof(g->mtimes_text));
+    write_message_times_description(w, g->message_times_text,
+                                    sizeof(g->message_times_text));
     free(w);
     return rc;
 }
 
-static void add_curve(struct mtimes_curves *c, const struct mtime_pair *pair,
-                      bool inside, uint32_t part, bool local)
+static void add_curve(struct message_times_curves *c,
+                      const struct message_time_pair *pair, bool inside,
+                      uint32_t part, bool local)
 {
     if (!pair)
         return;
-    Ips__MtimeCurve *row = &c->row[c->count];
-    ips__mtime_curve__init(row);
+    Ips__MessageTimeCurve *row = &c->row[c->count];
+    ips__message_time_curve__init(row);
     row->inside = inside;
     row->part = part;
     row->local = local;
@@ -157,10 +163,12 @@ static void add_curve(struct mtimes_curves *c, const struct mtime_pair *pair,
     c->list[c->count++] = row;
 }
 
-int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
-                            struct mtimes_curves *out, struct ips_err *err)
+int message_times_plan_make_curves(struct query *q,
+                                   const struct machine_share *p,
+                                   struct message_times_curves *out,
+                                   struct ips_err *err)
 {
-    const struct mtimes *t = &q->m->mtimes;
+    const struct message_times *t = &q->m->message_times;
     const struct gather *g = &q->gather;
     size_t most = (size_t)g->count + 3;
     memset(out, 0, sizeof(*out));
@@ -171,21 +179,21 @@ int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
     out->list = calloc(most, sizeof(*out->list));
     if (!to || !out->row || !out->list) {
         free(to);
-        mtimes_curves_release(out);
+        message_times_curves_release(out);
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     }
-    add_curve(
-        out,
-        mtimes_find_pair_or_substitute(t, p->machine, p->machine, MTIME_TCP),
-        true, 0, false);
-    add_curve(
-        out,
-        mtimes_find_pair_or_substitute(t, p->machine, p->machine, MTIME_UNIX),
-        true, 0, true);
+    add_curve(out,
+              message_times_find_pair_or_substitute(t, p->machine, p->machine,
+                                                    MTIME_TCP),
+              true, 0, false);
+    add_curve(out,
+              message_times_find_pair_or_substitute(t, p->machine, p->machine,
+                                                    MTIME_UNIX),
+              true, 0, true);
     for (uint32_t k = 0; k < g->count; k++) {
         if (to[k] && k != p->number)
             add_curve(out,
-                      mtimes_find_pair_or_substitute(
+                      message_times_find_pair_or_substitute(
                           t, p->machine, g->active[k]->machine, MTIME_TCP),
                       false, k, false);
     }
@@ -193,20 +201,20 @@ int mtimes_plan_make_curves(struct query *q, const struct machine_share *p,
     return 0;
 }
 
-void mtimes_curves_release(struct mtimes_curves *c)
+void message_times_curves_release(struct message_times_curves *c)
 {
     free(c->row);
     free(c->list);
     memset(c, 0, sizeof(*c));
 }
 
-void mtimes_plan_replace_formula_if_measured(const struct query *q,
-                                            struct ips_scenario *scenario)
+void message_times_plan_replace_formula_if_measured(
+    const struct query *q, struct ips_scenario *scenario)
 {
     scenario->calibrated = scenario->calibrated && q->gather.calibrated;
     if (!scenario->calibrated)
         return;
-    struct ips_mtime once = ips_message_time_identity();
-    scenario->mtime.base_ns = once.base_ns;
-    scenario->mtime.per_byte_q32 = once.per_byte_q32;
+    struct ips_message_time once = ips_message_time_identity();
+    scenario->message_time.base_ns = once.base_ns;
+    scenario->message_time.per_byte_q32 = once.per_byte_q32;
 }

@@ -51,21 +51,21 @@ uint64_t ips_curve_compute_message_ns(const struct ips_curve *c,
 
 /* Returns a line that is nowhere above the curve. ips_curve_line_above()
  * returns a line that is nowhere below it. */
-struct ips_mtime ips_curve_line_below(const struct ips_curve *c);
-struct ips_mtime ips_curve_line_above(const struct ips_curve *c);
+struct ips_message_time ips_curve_line_below(const struct ips_curve *c);
+struct ips_message_time ips_curve_line_above(const struct ips_curve *c);
 
 /* Returns the message time model for a graph whose lengths are already ns
  * instead of bytes: 1 ns for each ns. */
-static inline struct ips_mtime ips_message_time_identity(void)
+static inline struct ips_message_time ips_message_time_identity(void)
 {
-    return (struct ips_mtime){0, 1ULL << 32, 1, 1};
+    return (struct ips_message_time){0, 1ULL << 32, 1, 1};
 }
 
-/* Entry of ips_mtime_map.which for an end without a curve: its messages take no
- * time. */
+/* Entry of ips_message_time_map.which for an end without a curve: its messages
+ * take no time. */
 #define IPS_NO_CURVE UINT32_MAX
 
-struct ips_mtime_map {
+struct ips_message_time_map {
     struct ips_curve *curve; /* [curve_count] the curves */
     uint32_t curve_count;
     /* [end_count] index of the curve for messages that leave or reach this
@@ -75,15 +75,17 @@ struct ips_mtime_map {
     uint32_t end_count;
     uint32_t other;
 };
-void ips_message_time_map_release(struct ips_mtime_map *m);
-uint64_t ips_message_time_map_ns_at_channel_end(const struct ips_mtime_map *m,
-                                          uint32_t end, uint64_t bytes);
+void ips_message_time_map_release(struct ips_message_time_map *m);
+uint64_t
+ips_message_time_map_ns_at_channel_end(const struct ips_message_time_map *m,
+                                       uint32_t end, uint64_t bytes);
 
 /* Computes the message time in ns of each remote send of `g` by the map
- * g->mtimes, for `out_ns` of a view of `g`. Sets *out to an array
+ * g->message_times, for `out_ns` of a view of `g`. Sets *out to an array
  * [g->out_count], which the caller frees with ips_free_large(). */
-int ips_compute_message_times_of_remote_sends(const struct ips_graph *g, uint64_t **out,
-                                   struct ips_err *err) IPS_MUST_USE;
+int ips_compute_message_times_of_remote_sends(const struct ips_graph *g,
+                                              uint64_t **out,
+                                              struct ips_err *err) IPS_MUST_USE;
 
 /* ---- statistics of measured round trips --------------------------------- */
 
@@ -99,8 +101,10 @@ struct ips_compute_half_round_trip_statistics {
  * [count] CPU time of the two ends in each. A round counts as 0 if the ends'
  * CPU time exceeds the round trip (they ran at the same time). Overwrites and
  * sorts trip_ns. */
-struct ips_compute_half_round_trip_statistics ips_compute_half_round_trip_statistics(uint64_t *trip_ns, const uint64_t *near_ns,
-                                     const uint64_t *far_ns, uint32_t count);
+struct ips_compute_half_round_trip_statistics
+ips_compute_half_round_trip_statistics(uint64_t *trip_ns,
+                                       const uint64_t *near_ns,
+                                       const uint64_t *far_ns, uint32_t count);
 
 /* ---- cost of waking a peer ---------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -160,7 +160,7 @@ uint64_t ips_curve_compute_message_ns(const struct ips_curve *c, uint64_t bytes)
  * of beta and the slopes from that start to all points. The curve is straight
  * between points and continues with beta beyond them, so the line is nowhere
  * above the curve. */
-struct ips_mtime ips_curve_line_below(const struct ips_curve *c)
+struct ips_message_time ips_curve_line_below(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -168,17 +168,17 @@ struct ips_mtime ips_curve_line_below(const struct ips_curve *c)
         if (c->bytes[i])
             slope = ips_min_u64(slope, (uint64_t)(rise / c->bytes[i]));
     }
-    return (struct ips_mtime){c->count ? c->ns[0] : 0, slope, 1, 1};
+    return (struct ips_message_time){c->count ? c->ns[0] : 0, slope, 1, 1};
 }
 
-struct ips_mtime ips_curve_line_above(const struct ips_curve *c)
+struct ips_message_time ips_curve_line_above(const struct ips_curve *c)
 {
     if (c->count == 0)
-        return (struct ips_mtime){0, 0, 1, 1};
-    return (struct ips_mtime){c->ns[c->count - 1], c->beta_q32, 1, 1};
+        return (struct ips_message_time){0, 0, 1, 1};
+    return (struct ips_message_time){c->ns[c->count - 1], c->beta_q32, 1, 1};
 }
 
-void ips_message_time_map_release(struct ips_mtime_map *m)
+void ips_message_time_map_release(struct ips_message_time_map *m)
 {
     free(m->curve);
     free(m->which);
@@ -186,8 +186,9 @@ void ips_message_time_map_release(struct ips_mtime_map *m)
     m->other = IPS_NO_CURVE;
 }
 
-uint64_t ips_message_time_map_ns_at_channel_end(const struct ips_mtime_map *m,
-                                          uint32_t end, uint64_t bytes)
+uint64_t
+ips_message_time_map_ns_at_channel_end(const struct ips_message_time_map *m,
+                                       uint32_t end, uint64_t bytes)
 {
     uint32_t which = end < m->end_count ? m->which[end] : m->other;
     return which < m->curve_count
@@ -195,23 +196,26 @@ uint64_t ips_message_time_map_ns_at_channel_end(const struct ips_mtime_map *m,
                : 0;
 }
 
-int ips_compute_message_times_of_remote_sends(const struct ips_graph *g, uint64_t **out,
-                                   struct ips_err *err)
+int ips_compute_message_times_of_remote_sends(const struct ips_graph *g,
+                                              uint64_t **out,
+                                              struct ips_err *err)
 {
     *out = ips_calloc_large((size_t)g->out_count + 1, sizeof(**out));
     if (!*out)
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
                            g->out_count);
     for (uint32_t k = 0; k < g->out_count; k++)
-        (*out)[k] = ips_message_time_map_ns_at_channel_end(g->mtimes, g->out[k].end,
-                                                     g->out[k].len);
+        (*out)[k] = ips_message_time_map_ns_at_channel_end(
+            g->message_times, g->out[k].end, g->out[k].len);
     return 0;
 }
 
 /* ---- round trips --------------------------------------------------------- */
 
-struct ips_compute_half_round_trip_statistics ips_compute_half_round_trip_statistics(uint64_t *trip_ns, const uint64_t *near_ns,
-                                     const uint64_t *far_ns, uint32_t count)
+struct ips_compute_half_round_trip_statistics
+ips_compute_half_round_trip_statistics(uint64_t *trip_ns,
+                                       const uint64_t *near_ns,
+                                       const uint64_t *far_ns, uint32_t count)
 {
     struct ips_compute_half_round_trip_statistics h = {.rounds = count};
     if (count == 0)

@@ -17,13 +17,14 @@
 #ifndef IPS_MASTER_BASE_MTIMES_DOUBT_H
 #define IPS_MASTER_BASE_MTIMES_DOUBT_H
 
-#include "master/base/mtimes.h"
+#include "master/base/message_times.h"
 
 #define MTIMES_SLACK_NS 20000u
 
-/* The measured round trips from which one point of a mtime_pair was computed.
+/* The measured round trips from which one point of a message_time_pair was
+ * computed.
  */
-struct mtime_trip {
+struct message_time_trip {
     uint64_t trip_ns; /* median round trip; 0: not known */
     /* all_ns: duration of all round trips of the point together. delay_ns: how
      * much of it the ends waited for a CPU. */
@@ -33,21 +34,21 @@ struct mtime_trip {
 /* Checks the rule `idle` (see the top of this file), before the measurement.
  * Returns true, with the text in `out`, if the machine is not idle. load_milli
  * UINT32_MAX: the load is not known, which raises no doubt. */
-bool mtimes_check_busy_and_write_reason(const char *machine,
-                                        uint32_t load_milli,
-                                        uint32_t processors, char *out,
-                                        size_t room);
+bool message_times_check_busy_and_write_reason(const char *machine,
+                                               uint32_t load_milli,
+                                               uint32_t processors, char *out,
+                                               size_t room);
 /* Checks the rules `delay` and `spread` (see the top of this file). Returns
  * true, with the text in `out`, if the pair is in doubt. `trip` has p->count
  * elements. */
-bool mtimes_check_trips_and_write_doubt(const struct mtime_pair *p,
-                                        const struct mtime_trip *trip,
-                                        char *out, size_t room);
+bool message_times_check_trips_and_write_doubt(
+    const struct message_time_pair *p, const struct message_time_trip *trip,
+    char *out, size_t room);
 /* Checks the rule `both ways` (see the top of this file), for the message
  * lengths that both `p` and `back`, the opposite direction, have. Returns true,
  * with the text in `out`, if the pair is in doubt. */
-bool mtimes_has_differing_directions(const struct mtime_pair *p,
-                                     const struct mtime_pair *back, char *out,
-                                     size_t room);
+bool message_times_has_differing_directions(
+    const struct message_time_pair *p, const struct message_time_pair *back,
+    char *out, size_t room);
 
 #endif

@@ -1,4 +1,4 @@
-#include "master/base/mtimes_doubt.h"
+#include "master/base/message_times_doubt.h"
 
 #include <stdio.h>
 
@@ -12,10 +12,10 @@ static bool is_more_than_quarter(uint32_t wrong, uint32_t of)
     return wrong > 0 && 4 * wrong > of;
 }
 
-bool mtimes_check_busy_and_write_reason(const char *machine,
-                                        uint32_t load_milli,
-                                        uint32_t processors, char *out,
-                                        size_t room)
+bool message_times_check_busy_and_write_reason(const char *machine,
+                                               uint32_t load_milli,
+                                               uint32_t processors, char *out,
+                                               size_t room)
 {
     if (load_milli == UINT32_MAX ||
         load_milli <= (uint64_t)IDLE_MILLI * processors)
@@ -26,14 +26,14 @@ bool mtimes_check_busy_and_write_reason(const char *machine,
     return true;
 }
 
-bool mtimes_check_trips_and_write_doubt(const struct mtime_pair *p,
-                                        const struct mtime_trip *trip,
-                                        char *out, size_t room)
+bool message_times_check_trips_and_write_doubt(
+    const struct message_time_pair *p, const struct message_time_trip *trip,
+    char *out, size_t room)
 {
     uint32_t late = 0, wide = 0, first = 0;
     uint64_t delay = 0, all = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        const struct mtime_point *at = &p->point[i];
+        const struct message_time_point *at = &p->point[i];
         uint64_t spread = ips_sub_sat(at->high_ns, at->low_ns);
         late += trip[i].delay_ns > trip[i].all_ns / 10;
         delay = ips_add_sat(delay, trip[i].delay_ns);
@@ -65,12 +65,12 @@ static bool differ_more_than_allowed(uint64_t a, uint64_t b)
     return high > ips_add_sat(3 * low, MTIMES_SLACK_NS);
 }
 
-bool mtimes_has_differing_directions(const struct mtime_pair *p,
-                                     const struct mtime_pair *back, char *out,
-                                     size_t room)
+bool message_times_has_differing_directions(
+    const struct message_time_pair *p, const struct message_time_pair *back,
+    char *out, size_t room)
 {
     uint32_t both = 0, wrong = 0;
-    const struct mtime_point *first = NULL, *other = NULL;
+    const struct message_time_point *first = NULL, *other = NULL;
     for (uint32_t i = 0; i < p->count; i++) {
         for (uint32_t k = 0; k < back->count; k++) {
             if (back->point[k].bytes != p->point[i].bytes)

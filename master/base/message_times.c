@@ -1,4 +1,4 @@
-#include "master/base/mtimes.h"
+#include "master/base/message_times.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 
 static const char *const overs[] = {"tcp", "unix"};
 
-const char *mtime_transport_name(enum mtime_transport over)
+const char *message_time_transport_name(enum message_time_transport over)
 {
     return overs[over];
 }
 
 /* ---- the table in memory ------------------------------------------------ */
 
-static void clear_table(struct mtimes *t)
+static void clear_table(struct message_times *t)
 {
     for (uint32_t i = 0; i < t->count; i++)
         free(t->pair[i]);
@@ -30,14 +30,14 @@ static void clear_table(struct mtimes *t)
     t->count = t->wake_count = 0;
 }
 
-void mtimes_release(struct mtimes *t)
+void message_times_release(struct message_times *t)
 {
     clear_table(t);
     memset(t, 0, sizeof(*t));
 }
 
-static int compare_pair(const struct mtime_pair *a, const char *from,
-                        const char *to, enum mtime_transport over)
+static int compare_pair(const struct message_time_pair *a, const char *from,
+                        const char *to, enum message_time_transport over)
 {
     int by = strcmp(a->from, from);
     if (by == 0)
@@ -46,8 +46,8 @@ static int compare_pair(const struct mtime_pair *a, const char *from,
 }
 
 /* The index of the pair with this key, or where it would be inserted. */
-static uint32_t find_position(const struct mtimes *t, const char *from,
-                              const char *to, enum mtime_transport over)
+static uint32_t find_position(const struct message_times *t, const char *from,
+                              const char *to, enum message_time_transport over)
 {
     uint32_t low = 0, high = t->count;
     while (low < high) {
@@ -60,8 +60,9 @@ static uint32_t find_position(const struct mtimes *t, const char *from,
     return low;
 }
 
-struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
-                                    const char *to, enum mtime_transport over)
+struct message_time_pair *
+message_times_find_pair(const struct message_times *t, const char *from,
+                        const char *to, enum message_time_transport over)
 {
     uint32_t at = find_position(t, from, to, over);
     if (at < t->count && compare_pair(t->pair[at], from, to, over) == 0)
@@ -69,7 +70,7 @@ struct mtime_pair *mtimes_find_pair(const struct mtimes *t, const char *from,
     return NULL;
 }
 
-static int make_pair_curves(struct mtime_pair *p, struct ips_err *err)
+static int make_pair_curves(struct message_time_pair *p, struct ips_err *err)
 {
     uint64_t bytes[IPS_CURVE_POINTS], ns[IPS_CURVE_POINTS];
     for (uint32_t i = 0; i < p->count && i < IPS_CURVE_POINTS; i++) {
@@ -91,8 +92,9 @@ static int make_pair_curves(struct mtime_pair *p, struct ips_err *err)
 }
 
 /* Inserts `p`, or replaces the pair with the same key. Capacity must be
- * reserved (reserve_mtime_rows); the table takes ownership. */
-static void insert_or_replace_pair(struct mtimes *t, struct mtime_pair *p)
+ * reserved (reserve_message_time_rows); the table takes ownership. */
+static void insert_or_replace_pair(struct message_times *t,
+                                   struct message_time_pair *p)
 {
     uint32_t at = find_position(t, p->from, p->to, p->over);
     if (at < t->count &&
@@ -100,13 +102,13 @@ static void insert_or_replace_pair(struct mtimes *t, struct mtime_pair *p)
         free(t->pair[at]);
     } else {
         memmove(t->pair + at + 1, t->pair + at,
-                (t->count - at) * sizeof(struct mtime_pair *));
+                (t->count - at) * sizeof(struct message_time_pair *));
         t->count++;
     }
     t->pair[at] = p;
 }
 
-static void put_wake(struct mtimes *t, const struct mtime_wake *w)
+static void put_wake(struct message_times *t, const struct message_time_wake *w)
 {
     uint32_t at = 0;
     while (at < t->wake_count && strcmp(t->wake[at].machine, w->machine) < 0)
@@ -120,8 +122,8 @@ static void put_wake(struct mtimes *t, const struct mtime_wake *w)
 }
 
 /* Reserves capacity for `pairs` more pairs and `wakes` more wake rows. */
-static int reserve_mtime_rows(struct mtimes *t, uint32_t pairs, uint32_t wakes,
-                              struct ips_err *err)
+static int reserve_message_time_rows(struct message_times *t, uint32_t pairs,
+                                     uint32_t wakes, struct ips_err *err)
 {
     void *room =
         realloc(t->pair, ((size_t)t->count + pairs + 1) * sizeof(*t->pair));
@@ -134,21 +136,21 @@ static int reserve_mtime_rows(struct mtimes *t, uint32_t pairs, uint32_t wakes,
     return room && more ? 0 : ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
 }
 
-int mtimes_insert_or_replace_pair(struct mtimes *t,
-                                  const struct mtime_pair *pair,
-                                  struct ips_err *err)
+int message_times_insert_or_replace_pair(struct message_times *t,
+                                         const struct message_time_pair *pair,
+                                         struct ips_err *err)
 {
-    struct mtime_pair *copy = malloc(sizeof(*copy));
+    struct message_time_pair *copy = malloc(sizeof(*copy));
     if (!copy)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     *copy = *pair;
     int rc = make_pair_curves(copy, err);
     if (rc == 0 && t->count >= MTIMES_PAIRS_MAX &&
-        !mtimes_find_pair(t, pair->from, pair->to, pair->over))
+        !message_times_find_pair(t, pair->from, pair->to, pair->over))
         rc = ips_err_set(err, IPS_E_LIMIT, "more than %u pairs",
                          MTIMES_PAIRS_MAX);
     if (rc == 0)
-        rc = reserve_mtime_rows(t, 1, 0, err);
+        rc = reserve_message_time_rows(t, 1, 0, err);
     if (rc == 0)
         insert_or_replace_pair(t, copy);
     else
@@ -156,18 +158,18 @@ int mtimes_insert_or_replace_pair(struct mtimes *t,
     return rc;
 }
 
-int mtimes_insert_or_replace_wake(struct mtimes *t,
-                                  const struct mtime_wake *wake,
-                                  struct ips_err *err)
+int message_times_insert_or_replace_wake(struct message_times *t,
+                                         const struct message_time_wake *wake,
+                                         struct ips_err *err)
 {
-    int rc = reserve_mtime_rows(t, 0, 1, err);
+    int rc = reserve_message_time_rows(t, 0, 1, err);
     if (rc == 0)
         put_wake(t, wake);
     return rc;
 }
 
-const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
-                                          const char *machine)
+const struct message_time_wake *
+message_times_find_wake(const struct message_times *t, const char *machine)
 {
     for (uint32_t i = 0; i < t->wake_count; i++) {
         if (strcmp(t->wake[i].machine, machine) == 0)
@@ -176,17 +178,18 @@ const struct mtime_wake *mtimes_find_wake(const struct mtimes *t,
     return NULL;
 }
 
-int mtimes_move_rows(struct mtimes *t, struct mtimes *from, struct ips_err *err)
+int message_times_move_rows(struct message_times *t, struct message_times *from,
+                            struct ips_err *err)
 {
     uint64_t count = t->count;
     for (uint32_t i = 0; i < from->count; i++) {
-        const struct mtime_pair *p = from->pair[i];
-        count += mtimes_find_pair(t, p->from, p->to, p->over) == NULL;
+        const struct message_time_pair *p = from->pair[i];
+        count += message_times_find_pair(t, p->from, p->to, p->over) == NULL;
     }
     if (count > MTIMES_PAIRS_MAX)
         return ips_err_set(err, IPS_E_LIMIT, "more than %u pairs",
                            MTIMES_PAIRS_MAX);
-    if (reserve_mtime_rows(t, from->count, from->wake_count, err) < 0)
+    if (reserve_message_time_rows(t, from->count, from->wake_count, err) < 0)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < from->count; i++)
         insert_or_replace_pair(t, from->pair[i]);
@@ -197,8 +200,8 @@ int mtimes_move_rows(struct mtimes *t, struct mtimes *from, struct ips_err *err)
     return 0;
 }
 
-bool mtimes_remove_pair(struct mtimes *t, const char *from, const char *to,
-                        enum mtime_transport over)
+bool message_times_remove_pair(struct message_times *t, const char *from,
+                               const char *to, enum message_time_transport over)
 {
     uint32_t at = find_position(t, from, to, over);
     if (at == t->count || compare_pair(t->pair[at], from, to, over) != 0)
@@ -206,16 +209,16 @@ bool mtimes_remove_pair(struct mtimes *t, const char *from, const char *to,
     free(t->pair[at]);
     t->count--;
     memmove(t->pair + at, t->pair + at + 1,
-            (t->count - at) * sizeof(struct mtime_pair *));
+            (t->count - at) * sizeof(struct message_time_pair *));
     return true;
 }
 
-uint32_t mtimes_remove_rows_of_machine_or_all(struct mtimes *t,
-                                              const char *machine)
+uint32_t message_times_remove_rows_of_machine_or_all(struct message_times *t,
+                                                     const char *machine)
 {
     uint32_t kept = 0, all = t->count;
     for (uint32_t i = 0; i < all; i++) {
-        struct mtime_pair *p = t->pair[i];
+        struct message_time_pair *p = t->pair[i];
         if (!machine || strcmp(p->from, machine) == 0 ||
             strcmp(p->to, machine) == 0)
             free(p);
@@ -235,23 +238,25 @@ uint32_t mtimes_remove_rows_of_machine_or_all(struct mtimes *t,
     return removed;
 }
 
-const struct mtime_pair *
-mtimes_find_pair_or_substitute(const struct mtimes *t, const char *from,
-                               const char *to, enum mtime_transport over)
+const struct message_time_pair *
+message_times_find_pair_or_substitute(const struct message_times *t,
+                                      const char *from, const char *to,
+                                      enum message_time_transport over)
 {
     bool inside = strcmp(from, to) == 0;
-    const struct mtime_pair *p = mtimes_find_pair(t, from, to, over);
+    const struct message_time_pair *p =
+        message_times_find_pair(t, from, to, over);
     if (!p)
-        p = mtimes_find_pair(t, to, from, over);
+        p = message_times_find_pair(t, to, from, over);
     /* Within a machine, its other kind of connection is a better estimate than
      * the times of another machine. */
     if (!p && inside)
-        p = mtimes_find_pair(t, from, to,
-                             over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
+        p = message_times_find_pair(t, from, to,
+                                    over == MTIME_TCP ? MTIME_UNIX : MTIME_TCP);
     for (uint32_t i = 0; i < t->count && !p; i++) {
-        const struct mtime_pair *o = t->pair[i];
+        const struct message_time_pair *o = t->pair[i];
         if (o->over == over &&
-            mtime_pair_has_ends(o, o->from, o->from) == inside)
+            message_time_pair_has_ends(o, o->from, o->from) == inside)
             p = o;
     }
     return p;
@@ -259,13 +264,14 @@ mtimes_find_pair_or_substitute(const struct mtimes *t, const char *from,
 
 /* ---- reading and writing the file --------------------------------------- */
 
-void mtimes_init_for_directory(struct mtimes *t, const char *dir)
+void message_times_init_for_directory(struct message_times *t, const char *dir)
 {
     memset(t, 0, sizeof(*t));
     snprintf(t->path, sizeof(t->path), "%s/message-times", dir);
 }
 
-static void remember_file_version(struct mtimes *t, const struct stat *st)
+static void remember_file_version(struct message_times *t,
+                                  const struct stat *st)
 {
     t->seen = st->st_mtim;
     t->seen_bytes = st->st_size;
@@ -294,7 +300,8 @@ static int read_table_file(int fd, char **out, struct ips_err *err)
     return n < 0 ? ips_err_errno(err, "message times") : 0;
 }
 
-int mtimes_reload_if_changed(struct mtimes *t, struct ips_err *err)
+int message_times_reload_if_changed(struct message_times *t,
+                                    struct ips_err *err)
 {
     struct stat st;
     int fd = open(t->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -318,7 +325,7 @@ int mtimes_reload_if_changed(struct mtimes *t, struct ips_err *err)
         remember_file_version(t, &st);
         int rc = read_table_file(fd, &text, &t->broken);
         if (rc == 0)
-            rc = mtimes_parse(t, t->path, text, &t->broken);
+            rc = message_times_parse(t, t->path, text, &t->broken);
         t->broken.code = rc;
         free(text);
     }
@@ -347,11 +354,11 @@ static int write_table_text_and_sync(int fd, const char *text,
     return fsync(fd) < 0 ? ips_err_errno(err, "fsync") : 0;
 }
 
-int mtimes_save(struct mtimes *t, struct ips_err *err)
+int message_times_save(struct message_times *t, struct ips_err *err)
 {
     char fresh[sizeof(t->path) + 8];
     struct stat st;
-    char *text = mtimes_format_text(t);
+    char *text = message_times_format_text(t);
     if (!text)
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory");
     snprintf(fresh, sizeof(fresh), "%s.new", t->path);

@@ -13,18 +13,18 @@
 /* No end here is of a pipe or a Unix socket. */
 void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask)
 {
-    struct ips_mtime_map *m = &s->mtimes;
-    if (ask->n_mtimes > 0 || !ask->more)
+    struct ips_message_time_map *m = &s->message_times;
+    if (ask->n_message_times > 0 || !ask->more)
         ips_message_time_map_release(m);
-    if (ask->n_mtimes == 0)
+    if (ask->n_message_times == 0)
         return;
-    m->curve = calloc(ask->n_mtimes, sizeof(*m->curve));
+    m->curve = calloc(ask->n_message_times, sizeof(*m->curve));
     m->which = malloc((s->end_count + 1) * sizeof(*m->which));
     assert_true(m->curve && m->which);
-    m->curve_count = (uint32_t)ask->n_mtimes;
+    m->curve_count = (uint32_t)ask->n_message_times;
     m->end_count = s->end_count;
     for (uint32_t k = 0; k < m->curve_count; k++) {
-        const Ips__MtimeCurve *c = ask->mtimes[k];
+        const Ips__MessageTimeCurve *c = ask->message_times[k];
         assert_int_equal(ips_curve_build_from_points(c->bytes, c->ns,
                                                      (uint32_t)c->n_bytes,
                                                      &m->curve[k], NULL),
@@ -36,8 +36,8 @@ void fake_slave_peers(struct fake_slave *s, const Ips__PeersAsk *ask)
         m->which[e] = m->other;
     for (size_t i = 0; i < ask->n_peers; i++) {
         for (uint32_t k = 0; k < m->curve_count; k++) {
-            if (!ask->mtimes[k]->inside &&
-                ask->mtimes[k]->part == ask->peers[i]->part)
+            if (!ask->message_times[k]->inside &&
+                ask->message_times[k]->part == ask->peers[i]->part)
                 m->which[ask->peers[i]->end] = k;
         }
     }

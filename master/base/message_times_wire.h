@@ -25,14 +25,14 @@
 #ifndef IPS_MASTER_BASE_MTIMES_WIRE_H
 #define IPS_MASTER_BASE_MTIMES_WIRE_H
 
-#include "master/base/mtimes.h"
+#include "master/base/message_times.h"
 
 /* bytes of the shortest message from which the time per byte is computed */
 #define MTIME_WIRE_LONG 16384u
 #define MTIME_WIRE_DATA 1448u /* bytes of data per packet */
 #define MTIME_WIRE_HEAD 66u
 
-struct mtime_wire {
+struct message_time_wire {
     struct ips_curve curve; /* link time by message length */
     /* link time that a message saves after a pause of the link; 0: none */
     uint64_t burst_ns;
@@ -40,10 +40,11 @@ struct mtime_wire {
 /* Sets *out to how long messages occupy the pair's link. Returns false, and
  * leaves *out unchanged, if the measurements of the pair do not show how fast
  * the link is. */
-bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out);
+bool message_time_wire_compute(const struct message_time_pair *p,
+                               struct message_time_wire *out);
 
 /* Returns the throughput of the pair's link in bytes of messages per us, at
  * least 1; 0 if it is not known or `p` is NULL. */
-uint64_t mtime_wire_bytes_per_us(const struct mtime_pair *p);
+uint64_t message_time_wire_bytes_per_us(const struct message_time_pair *p);
 
 #endif

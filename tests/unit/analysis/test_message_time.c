@@ -16,11 +16,11 @@
 
 #include <cmocka.h>
 
-#include "analysis/graph/mtime.h"
+#include "analysis/graph/message_time.h"
 #include "analysis/graph/view.h"
-#include "master/base/mtimes.h"
-#include "master/base/mtimes_doubt.h"
-#include "master/base/mtimes_wire.h"
+#include "master/base/message_times.h"
+#include "master/base/message_times_doubt.h"
+#include "master/base/message_times_wire.h"
 #include "proto/message.h"
 #include "slave/calibrate/net.h"
 #include "slave/calibrate/ready.h"
@@ -108,7 +108,8 @@ static void test_mtime__rounds(void **state)
     (void)state;
     uint64_t trip[] = {100, 110, 120, 90000, 30};
     const uint64_t near[] = {20, 20, 20, 20, 20}, far[] = {30, 30, 30, 30, 30};
-    struct ips_compute_half_round_trip_statistics h = ips_compute_half_round_trip_statistics(trip, near, far, 5);
+    struct ips_compute_half_round_trip_statistics h =
+        ips_compute_half_round_trip_statistics(trip, near, far, 5);
     assert_int_equal(h.rounds, 5);
     assert_int_equal(h.median_ns, 30);
     assert_int_equal(h.low_ns, 0);
@@ -145,17 +146,18 @@ static void test_mtime__ready(void **state)
                      IPS_E_PROTOCOL);
     stop = true;
     if (CPU_COUNT(&set) > 1)
-        assert_int_equal(slave_ready_measure_load_and_wake_cost(60, &stop, &r, NULL),
-                         IPS_E_REFUSED);
+        assert_int_equal(
+            slave_ready_measure_load_and_wake_cost(60, &stop, &r, NULL),
+            IPS_E_REFUSED);
 }
 
 /* ---- doubts -------------------------------------------------------------- */
 
-static struct mtime_pair pair_of(uint64_t ns)
+static struct message_time_pair pair_of(uint64_t ns)
 {
-    struct mtime_pair p = {.from = "a", .to = "b", .count = 4};
+    struct message_time_pair p = {.from = "a", .to = "b", .count = 4};
     for (uint32_t i = 0; i < p.count; i++)
-        p.point[i] = (struct mtime_point){i + 1, ns, ns, ns, 9, 0};
+        p.point[i] = (struct message_time_point){i + 1, ns, ns, ns, 9, 0};
     return p;
 }
 
@@ -165,42 +167,48 @@ static void test_mtime__doubts(void **state)
 {
     (void)state;
     char why[160];
-    assert_false(
-        mtimes_check_busy_and_write_reason("a", 1000, 2, why, sizeof(why)));
-    assert_false(mtimes_check_busy_and_write_reason("a", UINT32_MAX, 1, why,
-                                                    sizeof(why)));
-    assert_true(
-        mtimes_check_busy_and_write_reason("a", 1010, 2, why, sizeof(why)));
+    assert_false(message_times_check_busy_and_write_reason("a", 1000, 2, why,
+                                                           sizeof(why)));
+    assert_false(message_times_check_busy_and_write_reason("a", UINT32_MAX, 1,
+                                                           why, sizeof(why)));
+    assert_true(message_times_check_busy_and_write_reason("a", 1010, 2, why,
+                                                          sizeof(why)));
     assert_string_equal(why, "a was not idle: load average 1.01, 2 processors");
-    struct mtime_pair p = pair_of(1000), back = pair_of(23000);
-    struct mtime_trip trip[4];
+    struct message_time_pair p = pair_of(1000), back = pair_of(23000);
+    struct message_time_trip trip[4];
     for (int i = 0; i < 4; i++)
-        trip[i] = (struct mtime_trip){3000, 100, 1000};
+        trip[i] = (struct message_time_trip){3000, 100, 1000};
     assert_false(
-        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
+        message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[0].high_ns = p.point[1].high_ns = 1000 + 3000 + MTIMES_SLACK_NS;
     p.point[2].high_ns++; /* nothing */
     assert_false(
-        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
+        message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[0].high_ns++;
     assert_false(
-        mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
+        message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     p.point[1].high_ns++;
-    assert_true(mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
+    assert_true(
+        message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "2 of 4 lengths vary widely: 1 B take 1 to 24 us");
     trip[2].delay_ns = trip[3].delay_ns = 101;
-    assert_true(mtimes_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
+    assert_true(
+        message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "its ends waited for a CPU 10% of the time");
-    assert_false(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
+    assert_false(
+        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
-    assert_true(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
+    assert_true(
+        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
     assert_string_equal(
         why, "the directions differ: 3 B take 1 us forth and 85 us back");
     back.point[2].ns = 23000;
-    assert_false(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
+    assert_false(
+        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
     back.count = 1; /* nothing else in common */
     back.point[0].ns = 23001;
-    assert_true(mtimes_has_differing_directions(&p, &back, why, sizeof(why)));
+    assert_true(
+        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
 }
 
 /* ---- a graph's messages -------------------------------------------------- */
@@ -214,10 +222,10 @@ static void test_mtime__view_by_ends(void **state)
     struct ips_curve curve[2];
     const uint64_t one = 1, ns[] = {70, 900};
     uint32_t which[] = {1, IPS_NO_CURVE};
-    const struct ips_mtime_map map = {curve, 2, which, 2, 0};
-    const struct ips_scenario lane = {.mtime = {0, 1ULL << 32, 1, 1},
+    const struct ips_message_time_map map = {curve, 2, which, 2, 0};
+    const struct ips_scenario lane = {.message_time = {0, 1ULL << 32, 1, 1},
                                       .calibrated = true};
-    const struct ips_scenario plain = {.mtime = {0, 0, 1, 1}};
+    const struct ips_scenario plain = {.message_time = {0, 0, 1, 1}};
     assert_int_equal(
         ips_curve_build_from_points(&one, &ns[0], 1, &curve[0], NULL), 0);
     assert_int_equal(
@@ -234,7 +242,7 @@ static void test_mtime__view_by_ends(void **state)
     g.out_count = 2;
     g.out[0] = (struct ips_remote_out){.end = 0, .len = 8};
     g.out[1] = (struct ips_remote_out){.end = 7, .len = 8};
-    g.mtimes = &map;
+    g.message_times = &map;
     assert_int_equal(ips_graph_make_view(&g, &lane, &v, NULL), 0);
     const uint64_t want[] = {0, 900, 0, 70, 8};
     for (int i = 0; i < 5; i++)
@@ -267,9 +275,9 @@ static void test_mtime__text_there_and_back(void **state)
         "pair a a unix yesterday by hand, mostly\ndoubt it was late\npoint 5 6 "
         "- - 3\n"
         "wake m1 0 d\n";
-    struct mtimes t = {0}, u = {0};
+    struct message_times t = {0}, u = {0};
     struct ips_err err = {0};
-    if (mtimes_parse(&t, "x", text, &err) < 0)
+    if (message_times_parse(&t, "x", text, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(t.count, 2);
     assert_string_equal(t.pair[0]->from, "a");
@@ -281,30 +289,32 @@ static void test_mtime__text_there_and_back(void **state)
     assert_string_equal(t.pair[1]->doubt, "");
     assert_int_equal(t.wake_count, 2);
     assert_string_equal(t.wake[0].machine, "m1");
-    assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 2400);
-    assert_string_equal(mtimes_find_wake(&t, "m7")->by, "by hand");
-    assert_null(mtimes_find_wake(&t, "a"));
-    char *once = mtimes_format_text(&t);
+    assert_int_equal(message_times_find_wake(&t, "m7")->ns, 2400);
+    assert_string_equal(message_times_find_wake(&t, "m7")->by, "by hand");
+    assert_null(message_times_find_wake(&t, "a"));
+    char *once = message_times_format_text(&t);
     assert_non_null(once);
-    assert_int_equal(mtimes_parse(&u, "x", once, NULL), 0);
-    char *twice = mtimes_format_text(&u);
+    assert_int_equal(message_times_parse(&u, "x", once, NULL), 0);
+    char *twice = message_times_format_text(&u);
     assert_string_equal(once, twice);
     /* Added to: what is named again is replaced, the rest stays. */
     assert_int_equal(
-        mtimes_parse(&t, "x", HEAD "pair b a tcp d\npoint 1 9\n", NULL), 0);
+        message_times_parse(&t, "x", HEAD "pair b a tcp d\npoint 1 9\n", NULL),
+        0);
     assert_int_equal(t.count, 2);
     assert_int_equal(t.pair[1]->count, 1);
-    assert_int_equal(mtimes_parse(&t, "x", HEAD "wake m7 5 e\n", NULL), 0);
+    assert_int_equal(message_times_parse(&t, "x", HEAD "wake m7 5 e\n", NULL),
+                     0);
     assert_int_equal(t.wake_count, 2);
-    assert_int_equal(mtimes_find_wake(&t, "m7")->ns, 5);
-    assert_int_equal(mtimes_remove_rows_of_machine_or_all(&t, "b"), 1);
-    assert_int_equal(mtimes_remove_rows_of_machine_or_all(&t, "m1"), 1);
+    assert_int_equal(message_times_find_wake(&t, "m7")->ns, 5);
+    assert_int_equal(message_times_remove_rows_of_machine_or_all(&t, "b"), 1);
+    assert_int_equal(message_times_remove_rows_of_machine_or_all(&t, "m1"), 1);
     assert_int_equal(t.count, 1);
     assert_int_equal(t.wake_count, 1);
     free(once);
     free(twice);
-    mtimes_release(&t);
-    mtimes_release(&u);
+    message_times_release(&t);
+    message_times_release(&u);
 }
 
 static void test_mtime__text_that_is_wrong(void **state)
@@ -341,57 +351,58 @@ static void test_mtime__text_that_is_wrong(void **state)
         {HEAD "pear a b tcp d\n", "line 2", "neither `pair` nor `point`"},
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
-        struct mtimes t = {0};
+        struct message_times t = {0};
         struct ips_err err = {0};
-        assert_int_equal(
-            mtimes_parse(&t, "x", HEAD "pair k k tcp d\npoint 1 1\n", NULL), 0);
-        assert_int_equal(mtimes_parse(&t, "file", bad[i].text, &err),
+        assert_int_equal(message_times_parse(
+                             &t, "x", HEAD "pair k k tcp d\npoint 1 1\n", NULL),
+                         0);
+        assert_int_equal(message_times_parse(&t, "file", bad[i].text, &err),
                          IPS_E_USAGE);
         if (!strstr(err.msg, bad[i].line) || !strstr(err.msg, bad[i].says) ||
             !strstr(err.msg, "file: "))
             fail_msg("%zu: '%s' says not '%s', '%s'", i, err.msg, bad[i].line,
                      bad[i].says);
         assert_int_equal(t.count, 1); /* nothing was taken */
-        mtimes_release(&t);
+        message_times_release(&t);
     }
 }
 
 /* For messages from one to the other those of `like` are taken. */
-static void assert_chosen(const struct mtimes *t, const char *from,
-                          const char *to, enum mtime_transport kind,
+static void assert_chosen(const struct message_times *t, const char *from,
+                          const char *to, enum message_time_transport kind,
                           const char *like_from, const char *like_to,
-                          enum mtime_transport like_kind)
+                          enum message_time_transport like_kind)
 {
-    assert_ptr_equal(mtimes_find_pair_or_substitute(t, from, to, kind),
-                     mtimes_find_pair(t, like_from, like_to, like_kind));
+    assert_ptr_equal(message_times_find_pair_or_substitute(t, from, to, kind),
+                     message_times_find_pair(t, like_from, like_to, like_kind));
 }
 
 /* A pair that is not there: the other way, the other kind, another machine. */
 static void test_mtime__choosing(void **state)
 {
     (void)state;
-    struct mtimes t = {0};
-    assert_int_equal(mtimes_parse(&t, "x",
-                                  HEAD "pair a b tcp d\npoint 1 1\n"
-                                       "pair a a unix d\npoint 1 2\n",
-                                  NULL),
+    struct message_times t = {0};
+    assert_int_equal(message_times_parse(&t, "x",
+                                         HEAD "pair a b tcp d\npoint 1 1\n"
+                                              "pair a a unix d\npoint 1 2\n",
+                                         NULL),
                      0);
     assert_chosen(&t, "a", "b", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "b", "a", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "c", "d", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "a", "a", MTIME_TCP, "a", "a", MTIME_UNIX);
     assert_chosen(&t, "b", "b", MTIME_UNIX, "a", "a", MTIME_UNIX);
-    assert_null(mtimes_find_pair_or_substitute(&t, "b", "b", MTIME_TCP));
-    mtimes_release(&t);
+    assert_null(message_times_find_pair_or_substitute(&t, "b", "b", MTIME_TCP));
+    message_times_release(&t);
     /* Where both ways are there each has its own. */
-    assert_int_equal(mtimes_parse(&t, "x",
-                                  HEAD "pair a b tcp d\npoint 1 1\n"
-                                       "pair b a tcp d\npoint 1 2\n",
-                                  NULL),
+    assert_int_equal(message_times_parse(&t, "x",
+                                         HEAD "pair a b tcp d\npoint 1 1\n"
+                                              "pair b a tcp d\npoint 1 2\n",
+                                         NULL),
                      0);
     assert_chosen(&t, "a", "b", MTIME_TCP, "a", "b", MTIME_TCP);
     assert_chosen(&t, "b", "a", MTIME_TCP, "b", "a", MTIME_TCP);
-    mtimes_release(&t);
+    message_times_release(&t);
 }
 
 /* ---- the exchange -------------------------------------------------------- */
@@ -490,29 +501,29 @@ static void test_mtime__wire(void **state)
                                     "pair b b tcp d\n"
                                     "point 16384 1821120\n"
                                     "point 1048576 131331120\n";
-    struct mtimes t = {0};
-    struct mtime_wire w = {.burst_ns = 7};
+    struct message_times t = {0};
+    struct message_time_wire w = {.burst_ns = 7};
     (void)state;
-    assert_int_equal(mtimes_parse(&t, "x", text, NULL), 0);
-    assert_false(
-        mtime_wire_compute(mtimes_find_pair(&t, "b", "a", MTIME_TCP), &w));
-    assert_false(
-        mtime_wire_compute(mtimes_find_pair(&t, "a", "a", MTIME_TCP), &w));
-    assert_false(
-        mtime_wire_compute(mtimes_find_pair(&t, "b", "b", MTIME_TCP), &w));
+    assert_int_equal(message_times_parse(&t, "x", text, NULL), 0);
+    assert_false(message_time_wire_compute(
+        message_times_find_pair(&t, "b", "a", MTIME_TCP), &w));
+    assert_false(message_time_wire_compute(
+        message_times_find_pair(&t, "a", "a", MTIME_TCP), &w));
+    assert_false(message_time_wire_compute(
+        message_times_find_pair(&t, "b", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 7);
-    assert_true(
-        mtime_wire_compute(mtimes_find_pair(&t, "a", "b", MTIME_TCP), &w));
+    assert_true(message_time_wire_compute(
+        message_times_find_pair(&t, "a", "b", MTIME_TCP), &w));
     assert_true(w.burst_ns == 400000);
     assert_true(ips_curve_compute_message_ns(&w.curve, 1) == 67 * 200);
     assert_true(ips_curve_compute_message_ns(&w.curve, 1448) == 1514 * 200);
     assert_true(ips_curve_compute_message_ns(&w.curve, 14480) == 15140 * 200);
-    assert_true(mtime_wire_bytes_per_us(
-                    mtimes_find_pair(&t, "a", "b", MTIME_TCP)) == 4);
-    assert_true(mtime_wire_bytes_per_us(
-                    mtimes_find_pair(&t, "b", "a", MTIME_TCP)) == 0);
-    assert_true(mtime_wire_bytes_per_us(NULL) == 0);
-    mtimes_release(&t);
+    assert_true(message_time_wire_bytes_per_us(
+                    message_times_find_pair(&t, "a", "b", MTIME_TCP)) == 4);
+    assert_true(message_time_wire_bytes_per_us(
+                    message_times_find_pair(&t, "b", "a", MTIME_TCP)) == 0);
+    assert_true(message_time_wire_bytes_per_us(NULL) == 0);
+    message_times_release(&t);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "master/base/mtimes_wire.h"
+#include "master/base/message_times_wire.h"
 
 #include "common/types.h"
 
@@ -9,12 +9,12 @@ static uint64_t bytes_on_wire(uint64_t bytes)
 }
 
 /* Half the measured round trip, including CPU time. */
-static uint64_t half_round_trip_ns(const struct mtime_point *p)
+static uint64_t half_round_trip_ns(const struct message_time_point *p)
 {
     return p->ns + p->cpu_ns;
 }
 
-static bool has_link_and_cpu_time(const struct mtime_point *p)
+static bool has_link_and_cpu_time(const struct message_time_point *p)
 {
     return p->ns > 0 && p->cpu_ns > 0;
 }
@@ -25,12 +25,13 @@ static uint64_t link_ns_of_bytes(uint64_t bytes, uint64_t ns, uint64_t per)
 }
 
 /* Returns the burst of a link that needs `ns` for `per` bytes: the link time,
- * in ns, that a message saves after a pause (mtimes_wire.h). */
-static uint64_t compute_link_ns_saved_after_pause(const struct mtime_pair *p, uint64_t ns,
-                                 uint64_t per)
+ * in ns, that a message saves after a pause (message_times_wire.h). */
+static uint64_t
+compute_link_ns_saved_after_pause(const struct message_time_pair *p,
+                                  uint64_t ns, uint64_t per)
 {
     for (uint32_t k = 0; k < p->count; k++) {
-        const struct mtime_point *at = &p->point[k];
+        const struct message_time_point *at = &p->point[k];
         if (at->bytes <= MTIME_WIRE_DATA || !has_link_and_cpu_time(at))
             continue;
         uint64_t whole = link_ns_of_bytes(bytes_on_wire(at->bytes), ns, per);
@@ -41,12 +42,13 @@ static uint64_t compute_link_ns_saved_after_pause(const struct mtime_pair *p, ui
     return 0;
 }
 
-bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
+bool message_time_wire_compute(const struct message_time_pair *p,
+                               struct message_time_wire *out)
 {
-    const struct mtime_point *first = NULL, *last = NULL;
+    const struct message_time_point *first = NULL, *last = NULL;
     /* the points may be in any order */
     for (uint32_t k = 0; k < p->count; k++) {
-        const struct mtime_point *at = &p->point[k];
+        const struct message_time_point *at = &p->point[k];
         if (at->bytes < MTIME_WIRE_LONG || !has_link_and_cpu_time(at))
             continue;
         if (!first || at->bytes < first->bytes)
@@ -66,7 +68,8 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     uint64_t at[3];
     for (uint32_t k = 0; k < 3; k++)
         at[k] = link_ns_of_bytes(bytes_on_wire(bytes[k]), ns, per);
-    struct mtime_wire made = {.burst_ns = compute_link_ns_saved_after_pause(p, ns, per)};
+    struct message_time_wire made = {
+        .burst_ns = compute_link_ns_saved_after_pause(p, ns, per)};
     struct ips_err err;
     if (ips_curve_build_from_points(bytes, at, 3, &made.curve, &err) < 0)
         return false;
@@ -74,11 +77,11 @@ bool mtime_wire_compute(const struct mtime_pair *p, struct mtime_wire *out)
     return true;
 }
 
-uint64_t mtime_wire_bytes_per_us(const struct mtime_pair *p)
+uint64_t message_time_wire_bytes_per_us(const struct message_time_pair *p)
 {
     const uint64_t bytes = MTIME_WIRE_DATA * 1000;
-    struct mtime_wire wire;
-    if (!p || !mtime_wire_compute(p, &wire))
+    struct message_time_wire wire;
+    if (!p || !message_time_wire_compute(p, &wire))
         return 0;
     uint64_t ns =
         ips_max_u64(ips_curve_compute_message_ns(&wire.curve, bytes), 1);
