@@ -82,6 +82,7 @@ AREAS = {
     "master/why/window": ["why_window", "why", "frozen"],
     "master/why/service": ["requests_told", "why_pairs", "why", "frozen"],
     "client": ["tables", "mistakes", "answers", "json_keys", "man", "bad_input", "cells", "frozen"],
+    "client/base/complete": ["completion", "shell"],
     "client/commands/diff": ["diff", "tables", "frozen"],
     "client/commands/path": ["path_profile", "golden", "tables", "frozen"],
     "client/commands/phases": ["phases", "json_keys", "frozen"],

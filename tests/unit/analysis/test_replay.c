@@ -543,7 +543,8 @@ static void test_replay__refuses(void **state)
     const uint32_t map[] = {0, 1};
     const struct ips_replay_move back[] = {{4, 0}, {4, 0}}, off = {6, 0};
     const struct ips_replay_load earlier[] = {{2, 0, {1, 1}}, {1, 0, {1, 1}}},
-                                 nowhere = {0, 1, {1, 1}};
+                                 nowhere = {0, 1, {1, 1}},
+                                 slow = {1, 0, {10000, 1}};
     struct ips_replay_ask ask = {.machine_count = 1, .machine = &fine}, bad;
     refuse(IPS_E_USAGE, "cpu", &g, &wall, &ask);
     refuse(IPS_E_USAGE, "goal", &g, &goal, &ask);
@@ -571,6 +572,10 @@ static void test_replay__refuses(void **state)
     g.w[3] = 0;
     g.w[1] = 1ULL << 54;
     refuse(IPS_E_LIMIT, "104 days", &g, &lane, &ask);
+    g.w[1] = 1ULL << 50; /* in time as the machine is, not with the load */
+    bad = (struct ips_replay_ask){
+        .machine_count = 1, .machine = &fine, .load_count = 1, .load = &slow};
+    refuse(IPS_E_LIMIT, "104 days", &g, &lane, &bad);
     g.w[1] = UINT64_MAX;
     refuse(IPS_E_LIMIT, "104 days", &g, &lane, &ask);
     g.w[1] = 1;

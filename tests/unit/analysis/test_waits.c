@@ -1,11 +1,9 @@
 /* Waits and whose doing they were; idle time of machines: golden examples made
  * by hand, and what must hold of every graph. */
-#include <setjmp.h>
-#include <stdarg.h>
+#include "each_allocation.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "analysis/explain/idle.h"
 #include "common/large.h"
@@ -121,6 +119,60 @@ static void test_waits__golden_chain(void **state)
     assert_int_equal(8, part(&p, IPS_BLAME_COMPUTE, 1, 0));
     assert_int_equal(2, part(&p, IPS_BLAME_OFF_CPU, 1, 0));
     ips_waits_release(&w);
+    ips_graph_release(&g);
+}
+
+/* C (chain 0) waits for B (1), which waits for messages of A (2) again and
+ * again: more than the blamer first has room for. */
+#define MESSAGES 70u
+static struct ips_wait many_waits[MESSAGES + 1];
+
+static void make_many_waits(struct ips_graph *g)
+{
+    enum { B = 3, A = B + MESSAGES + 3, END_A = A + MESSAGES + 1 };
+    struct row rows[END_A + 1] = {{START, 0, 0, 0, 0, NO, 0, 0},
+                                  {RECV, 0, 710, 710, 0, IPS_X_DATA, A - 2, 0},
+                                  {END, 0, 710, 0, 0, NO, 0, 0},
+                                  [B] = {START, 0, 0, 0, 0, NO, 0, 0},
+                                  [A - 2] = {SEND, 5, 705, 0, 0, NO, 0, 0},
+                                  [A - 1] = {END, 0, 705, 0, 0, NO, 0, 0},
+                                  [A] = {START, 0, 0, 0, 0, NO, 0, 0},
+                                  [END_A] = {END, 0, 700, 0, 0, NO, 0, 0}};
+    many_waits[0] =
+        (struct ips_wait){.arc = 1, .cause = PEER, .of_node = true, .ns = 710};
+    for (uint32_t k = 1; k <= MESSAGES; k++) {
+        rows[B + k] = (struct row){RECV, 5, 10 * k, 5, 0, IPS_X_DATA, A + k, 0};
+        rows[A + k] = (struct row){SEND, 9, 10 * k - 1, 0, 0, NO, 0, 0};
+        many_waits[k] = (struct ips_wait){
+            .arc = B + k, .cause = PEER, .of_node = true, .ns = 5};
+    }
+    row_graph(rows, END_A + 1, g);
+}
+
+static int blame_first(void *arg)
+{
+    struct parts p = {.count = 0};
+    struct ips_blamer b = {.put = on_part, .arg = &p, .budget = UINT64_MAX};
+    struct ips_waits w;
+    uint64_t ns;
+    int rc = ips_waits_place_on_clock(arg, many_waits, MESSAGES + 1, &w, NULL);
+    if (rc < 0)
+        return rc;
+    b.w = &w;
+    rc = ips_blame_wait(&b, &w.wait[0], 0, UINT64_MAX, &ns, NULL);
+    ips_blamer_release(&b);
+    ips_waits_release(&w);
+    return rc;
+}
+
+/* Would catch: waits that are followed no further, and nothing says so, where
+ * memory lacks. */
+static void test_waits__memory(void **state)
+{
+    struct ips_graph g;
+    (void)state;
+    make_many_waits(&g);
+    assert_true(each_allocation(blame_first, &g) >= 4);
     ips_graph_release(&g);
 }
 
@@ -391,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits__golden_chain),
+        cmocka_unit_test(test_waits__memory),
         cmocka_unit_test(test_waits__golden_not_begun),
         cmocka_unit_test(test_waits__lateness),
         cmocka_unit_test(test_idle__golden),
