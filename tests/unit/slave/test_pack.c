@@ -7,12 +7,14 @@
 /* cmocka last of these */
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/pool/pool.h"
 #include "slave/archive/pack.h"
 #include "slave/archive/pack_model.h"
+#include "tests/unit/slave/packed_block.h"
 
 static struct slave_pack *pack;
 static _Alignas(8) uint8_t frames[SLAVE_PACK_RAW_MAX];
@@ -211,15 +213,15 @@ static void test_pack__frames_are_joined_in_order(void **state)
     used = 0;
 }
 
-/* Would catch: a model that no longer foresees a server's plain loop - wait,
- * receive, send on one of some channels, times as noisy as real ones. */
-static void test_pack__a_server_is_small(void **state)
+static const uint64_t ghz3 = (1ULL << 32) / 3; /* ns in a tick */
+
+/* A server's plain loop - wait, receive, send on one of some channels, times as
+ * noisy as real ones - up to `most` bytes of records. How many they are. */
+static uint64_t server_records(size_t most)
 {
-    (void)state;
     uint64_t t = 1ULL << 50, events = 0;
-    const uint64_t ghz3 = (1ULL << 32) / 3; /* ns in a tick */
     frame(3);
-    while (used + 3 * sizeof(struct ips_rec_io) <= sizeof(frames)) {
+    while (used + 3 * sizeof(struct ips_rec_io) <= most) {
         uint32_t channel = 1 + (uint32_t)(draw() % 50);
         for (int i = 0; i < 3; i++, events++) {
             static const uint32_t type[] = {IPS_REC_BLOCK, IPS_REC_RECV,
@@ -240,8 +242,56 @@ static void test_pack__a_server_is_small(void **state)
             t = io->t_ret;
         }
     }
-    size_t bytes = there_and_back(ghz3);
-    assert_true(bytes <= events * 8);
+    return events;
+}
+
+/* Would catch: a model that no longer foresees what a server does. */
+static void test_pack__a_server_is_small(void **state)
+{
+    (void)state;
+    uint64_t events = server_records(sizeof(frames));
+    assert_true(there_and_back(ghz3) <= events * 8);
+}
+
+static void make_records_to_store(void)
+{
+    seed = 20261128;
+    server_records(2000);
+    frame(4);
+    for (int i = 0; i < 150; i++)
+        random_record(2);
+}
+
+/* packed_block.h has these records as they were packed on 2026-11-28. Would
+ * catch: a change of the model while the magic number of blocks stays, so that
+ * the slave reads the archives of the build before wrongly. Where the number
+ * changes, this test prints the new file: test_pack print. */
+static void test_pack__reads_blocks_of_the_build_before(void **state)
+{
+    (void)state;
+    const struct slave_packed packed = {stored_block, sizeof(stored_block),
+                                        STORED_PLAIN_BYTES, STORED_RAW_BYTES};
+    make_records_to_store();
+    assert_int_equal(used, STORED_RAW_BYTES);
+    assert_int_equal(slave_pack_decode(pack, &packed, decoded, NULL), 0);
+    assert_memory_equal(decoded, frames, used);
+    used = 0;
+}
+
+static int print_block(void)
+{
+    struct slave_packed packed;
+    make_records_to_store();
+    if (slave_pack_encode(pack, frames, used, ghz3, &packed, NULL) < 0)
+        return 1;
+    printf("/* Made by `test_pack print`: see test_pack.c. */\n"
+           "#define STORED_PLAIN_BYTES %uu\n#define STORED_RAW_BYTES %uu\n"
+           "static const uint8_t stored_block[] = {",
+           packed.plain_bytes, packed.raw_bytes);
+    for (uint32_t i = 0; i < packed.bytes; i++)
+        printf("%s%u,", i % 16 ? " " : "\n    ", packed.data[i]);
+    printf("\n};\n");
+    return 0;
 }
 
 /* Would catch: a decoder that crashes, hangs or writes too far; the frame of
@@ -343,18 +393,22 @@ static void test_pack__no_column_is_read_beyond_its_end(void **state)
     free(c);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pack__any_record_exactly),
         cmocka_unit_test(test_pack__full_blocks),
         cmocka_unit_test(test_pack__frames_are_joined_in_order),
         cmocka_unit_test(test_pack__a_server_is_small),
+        cmocka_unit_test(test_pack__reads_blocks_of_the_build_before),
         cmocka_unit_test(test_pack__damage_is_an_error_or_whole_records),
         cmocka_unit_test(test_pack__no_column_is_read_beyond_its_end),
     };
     pack = slave_pack_new();
-    int failed = pack ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    int failed = !pack      ? 1
+                 : argc > 1 ? print_block()
+                            : cmocka_run_group_tests(tests, NULL, NULL);
     slave_pack_free(pack);
     return failed;
 }
