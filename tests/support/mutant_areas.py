@@ -95,7 +95,3 @@ AREAS = {
     "client/base/diff": ["diff", "tables", "frozen"],
     "client/shell": ["shell", "mistakes", "first_question", "completion", "frozen"],
 }
-# These fail now and then without a mutation, so that they show nothing.
-UNSTEADY = ["answers/test_weighting.py::test_wall_over_machines",
-            "recording/test_sampling.py::test_rate_and_callers",
-            "recording/test_ipsrun.py::test_signals_reach_the_command"]
