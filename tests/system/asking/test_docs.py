@@ -57,6 +57,43 @@ def test_paths_are_recognised():
     assert is_there("proto/frame.[ch]") and not is_there("no/such.[ch]")
 
 
+READMES = [p for p in ROOT.rglob("README.md") if "build" not in p.relative_to(ROOT).parts]
+SOURCES = ("c", "h", "def", "S", "py", "proto", "txt")
+# What only looks like a function: libraries and programs that CMake names.
+FUNCTION = re.compile(r"`([a-z]\w*)\(\)`|`([a-z][a-z0-9]*(?:_[a-z0-9]+){2,})`")
+IN_FILE = re.compile(r"`([\w./]+\.[ch])`,\s+`(\w+)\(\)`((?:\s+(?:and|or)\s+`\w+\(\)`)*)")
+
+
+@pytest.mark.quick
+def test_functions_that_are_named_are_there():
+    """Would catch: a function that was renamed, and that a README, HACKING or docs/design
+    still names by its old name."""
+    words = set()
+    for top in DIRS.split("|"):
+        for end in SOURCES:
+            for path in (ROOT / top).rglob("*." + end):
+                words |= set(re.findall(r"\w+", path.read_text(errors="replace")))
+    gone = [f"{page.relative_to(ROOT)}: {name}" for page in PAGES + READMES
+            for found in FUNCTION.findall(page.read_text())
+            for name in found if name and name not in words]
+    assert gone == []
+
+
+@pytest.mark.quick
+def test_functions_are_in_the_file_that_is_named():
+    """Would catch: a function that was moved, and that a README still finds in its old file."""
+    wrong, count = [], 0
+    for page in PAGES + READMES:
+        for file, first, more in IN_FILE.findall(page.read_text()):
+            there = [p for p in (page.parent / file, ROOT / file) if p.is_file()]
+            source = there[0].read_text() if there else ""
+            for name in [first, *re.findall(r"\w{4,}", more)]:
+                count += 1
+                if not re.search(rf"\b{name}\b", source):
+                    wrong.append(f"{page.relative_to(ROOT)}: {file}, {name}()")
+    assert wrong == [] and count > 50
+
+
 @pytest.mark.quick
 def test_sections_that_are_referred_to_are_there():
     """Would catch: a comment that refers to a page or section of docs/design that is gone."""

@@ -30,7 +30,7 @@
 /* ---- curves -------------------------------------------------------------- */
 
 /* Would catch a wrong neighbour, rounding up, a jump at a point. */
-static void test_mtime__between_and_beyond(void **state)
+static void test_message_time__between_and_beyond(void **state)
 {
     (void)state;
     const uint64_t bytes[] = {1001, 1, 2001}, ns[] = {300, 100, 1300};
@@ -51,7 +51,7 @@ static void test_mtime__between_and_beyond(void **state)
 }
 
 /* Isotonic: neighbours that fall have their mean; it never falls. */
-static void test_mtime__made_monotone(void **state)
+static void test_message_time__made_monotone(void **state)
 {
     (void)state;
     const uint64_t bytes[] = {1, 2, 3, 4, 5};
@@ -67,7 +67,7 @@ static void test_mtime__made_monotone(void **state)
     assert_memory_equal(&c, &again, sizeof(c));
 }
 
-static void test_mtime__the_line_is_robust(void **state)
+static void test_message_time__the_line_is_robust(void **state)
 {
     (void)state;
     const uint64_t bytes[] = {0, 1000, 2000, 3000, 4000, 5000};
@@ -82,7 +82,7 @@ static void test_mtime__the_line_is_robust(void **state)
     assert_true(c.beta_q32 <= 2ULL << 32);
 }
 
-static void test_mtime__what_is_no_curve(void **state)
+static void test_message_time__what_is_no_curve(void **state)
 {
     (void)state;
     uint64_t bytes[IPS_CURVE_POINTS + 1] = {5, 6, 5}, ns[65] = {1, 2, 3};
@@ -103,7 +103,7 @@ static void test_mtime__what_is_no_curve(void **state)
 }
 
 /* Half of what is left of a round; ends that overlapped leave nothing. */
-static void test_mtime__rounds(void **state)
+static void test_message_time__rounds(void **state)
 {
     (void)state;
     uint64_t trip[] = {100, 110, 120, 90000, 30};
@@ -119,7 +119,7 @@ static void test_mtime__rounds(void **state)
 }
 
 /* The difference of medians, of as many of each; never below 0. */
-static void test_mtime__waking(void **state)
+static void test_message_time__waking(void **state)
 {
     (void)state;
     uint64_t together[] = {5000, 1000, 1100}, apart[] = {3500, 90000, 3000};
@@ -130,7 +130,7 @@ static void test_mtime__waking(void **state)
 
 /* On this machine: a number, or none where it has one processor; none of the
  * two threads hangs when it is told to stop. */
-static void test_mtime__ready(void **state)
+static void test_message_time__ready(void **state)
 {
     (void)state;
     struct slave_ready r;
@@ -163,7 +163,7 @@ static struct message_time_pair pair_of(uint64_t ns)
 
 /* Just within and just beyond each rule: catches a limit that moved, a rule
  * that one length of four breaks. */
-static void test_mtime__doubts(void **state)
+static void test_message_time__doubts(void **state)
 {
     (void)state;
     char why[160];
@@ -214,7 +214,7 @@ static void test_mtime__doubts(void **state)
 /* ---- a graph's messages -------------------------------------------------- */
 
 /* Each end by its curve, what is no message as it was; twice is once. */
-static void test_mtime__view_by_ends(void **state)
+static void test_message_time__view_by_ends(void **state)
 {
     (void)state;
     struct ips_graph g;
@@ -265,7 +265,7 @@ static void test_mtime__view_by_ends(void **state)
 
 #define HEAD "ips-message-times 1\n"
 
-static void test_mtime__text_there_and_back(void **state)
+static void test_message_time__text_there_and_back(void **state)
 {
     (void)state;
     static const char text[] =
@@ -317,7 +317,7 @@ static void test_mtime__text_there_and_back(void **state)
     message_times_release(&u);
 }
 
-static void test_mtime__text_that_is_wrong(void **state)
+static void test_message_time__text_that_is_wrong(void **state)
 {
     (void)state;
     static const struct {
@@ -378,7 +378,7 @@ static void assert_chosen(const struct message_times *t, const char *from,
 }
 
 /* A pair that is not there: the other way, the other kind, another machine. */
-static void test_mtime__choosing(void **state)
+static void test_message_time__choosing(void **state)
 {
     (void)state;
     struct message_times t = {0};
@@ -446,7 +446,7 @@ static void measure(bool by_unix, bool inside)
     slave_trip_close(&t);
 }
 
-static void test_mtime__exchange(void **state)
+static void test_message_time__exchange(void **state)
 {
     (void)state;
     measure(false, true);
@@ -455,7 +455,7 @@ static void test_mtime__exchange(void **state)
 }
 
 /* Who has not the key is not served; the one who has is, after him. */
-static void test_mtime__exchange_refuses(void **state)
+static void test_message_time__exchange_refuses(void **state)
 {
     (void)state;
     const uint8_t wrong[SLAVE_ECHO_KEY_BYTES] = "another one 1234";
@@ -484,7 +484,7 @@ static void test_mtime__exchange_refuses(void **state)
  * nothing, nor do short lengths alone. Would catch a byte's time with the CPU
  * left out (40% too little), packets' headers or the burst counted in it, and a
  * burst taken where it is not used up. */
-static void test_mtime__wire(void **state)
+static void test_message_time__wire(void **state)
 {
     static const char text[] = HEAD "pair a b tcp d\n"
                                     "point 1 800 - - - 8000\n"
@@ -529,21 +529,21 @@ static void test_mtime__wire(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mtime__between_and_beyond),
-        cmocka_unit_test(test_mtime__made_monotone),
-        cmocka_unit_test(test_mtime__the_line_is_robust),
-        cmocka_unit_test(test_mtime__what_is_no_curve),
-        cmocka_unit_test(test_mtime__rounds),
-        cmocka_unit_test(test_mtime__waking),
-        cmocka_unit_test(test_mtime__ready),
-        cmocka_unit_test(test_mtime__doubts),
-        cmocka_unit_test(test_mtime__view_by_ends),
-        cmocka_unit_test(test_mtime__text_there_and_back),
-        cmocka_unit_test(test_mtime__text_that_is_wrong),
-        cmocka_unit_test(test_mtime__choosing),
-        cmocka_unit_test(test_mtime__wire),
-        cmocka_unit_test(test_mtime__exchange),
-        cmocka_unit_test(test_mtime__exchange_refuses),
+        cmocka_unit_test(test_message_time__between_and_beyond),
+        cmocka_unit_test(test_message_time__made_monotone),
+        cmocka_unit_test(test_message_time__the_line_is_robust),
+        cmocka_unit_test(test_message_time__what_is_no_curve),
+        cmocka_unit_test(test_message_time__rounds),
+        cmocka_unit_test(test_message_time__waking),
+        cmocka_unit_test(test_message_time__ready),
+        cmocka_unit_test(test_message_time__doubts),
+        cmocka_unit_test(test_message_time__view_by_ends),
+        cmocka_unit_test(test_message_time__text_there_and_back),
+        cmocka_unit_test(test_message_time__text_that_is_wrong),
+        cmocka_unit_test(test_message_time__choosing),
+        cmocka_unit_test(test_message_time__wire),
+        cmocka_unit_test(test_message_time__exchange),
+        cmocka_unit_test(test_message_time__exchange_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
