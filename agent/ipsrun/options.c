@@ -53,20 +53,20 @@ static const char help[] =
     "  --cpu=HOW           CPU time of threads: fast (default), exact (the\n"
     "                      clock is read after every block) or clock (at\n"
     "                      every event)\n"
-    "  --locks=WHICH       which takings of locks are recorded: contended "
-    "(those\n"
-    "                      that waited; the default) or all (for ipsq "
-    "predict,\n"
-    "                      which then knows what was held when nobody waited)\n"
-    "  --arrivals          record when a datagram arrived that lay there "
-    "before it\n"
-    "                      was read (UDP; about 1 microsecond each)\n"
+    "  --locks=WHICH       record contended locks only (the default) or all: "
+    "then\n"
+    "                      ipsq predict also knows locks for which no thread\n"
+    "                      waited\n"
+    "  --arrivals          record when a datagram arrived, if it is read "
+    "later\n"
+    "                      (UDP; about 1 microsecond each)\n"
     "  --run-delay=HOW     on (default) or off: read how long threads queued "
     "for a\n"
     "                      core (some microseconds, every 2 ms at most)\n"
     "  --attach PID        not supported; prints what to do instead\n"
     "  --quiet             print neither the run's name nor the line at the "
     "end\n"
+    "                      (also -q)\n"
     "  --exec              replace ipsrun with COMMAND on a terminal, too: no "
     "line\n"
     "                      at the end\n"
@@ -314,6 +314,7 @@ static int apply_ipsrun_option(struct ipsrun_options *o, int option,
             "service: put 'ipsrun --' before its command); its "
             "children are recorded, too.",
             value);
+    case 'q':
     case OPT_QUIET:
         o->quiet = true;
         return -1;
@@ -382,7 +383,7 @@ int ipsrun_parse_options(struct ipsrun_options *o, int argc, char **argv)
                                  .budget_ppm = 20000};
     opterr = 0;
     for (;;) {
-        int word = optind, option = getopt_long(argc, argv, "+:", longs, NULL);
+        int word = optind, option = getopt_long(argc, argv, "+:q", longs, NULL);
         if (option == -1)
             break;
         int status = option == '?' || option == ':'

@@ -175,6 +175,9 @@ static char **format_and_measure_cells(struct ipsq_table *t, bool *empty)
             text[i] = ipsq_cell_text(t->columns[c].kind, &t->cells[i]);
             unsigned w = width_of(text[i]);
             most = w > most ? w : most;
+            w = ipsq_width_of_last_figure(text[i]);
+            t->figure_widths[c] =
+                w > t->figure_widths[c] ? w : t->figure_widths[c];
             empty[c] = empty[c] && strcmp(text[i], "-") == 0;
             if (is_number_of_sql_answer(t->columns[c].kind, &t->cells[i]))
                 t->cuts[c] = false;

@@ -21,6 +21,8 @@ void ipsq_table_init(struct ipsq_table *t, const char *name,
     t->columns = columns;
     t->column_count = column_count;
     t->widths = exit_if_out_of_memory(calloc(column_count, sizeof(*t->widths)));
+    t->figure_widths =
+        exit_if_out_of_memory(calloc(column_count, sizeof(*t->widths)));
     t->hidden = exit_if_out_of_memory(calloc(column_count, sizeof(*t->hidden)));
     t->cuts = exit_if_out_of_memory(calloc(column_count, sizeof(*t->cuts)));
     for (size_t c = 0; c < column_count; c++)
@@ -42,6 +44,7 @@ void ipsq_table_release(struct ipsq_table *t)
 {
     free(t->cells);
     free(t->widths);
+    free(t->figure_widths);
     free(t->hidden);
     free(t->cuts);
     memset(t, 0, sizeof(*t));

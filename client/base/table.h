@@ -72,6 +72,8 @@ struct ipsq_table {
     /* [column_count] widths of the columns in the table format; they stay the
      * same for all rows, even if several calls write them */
     unsigned *widths;
+    /* [column_count] width of the column's longest figure that ends a text */
+    unsigned *figure_widths;
     /* [column_count] whether texts of the column may be cut to fit the
      * terminal */
     bool *cuts;

@@ -11,6 +11,13 @@ static bool is_shown(const struct ipsq_table *t, size_t c)
     return t->columns[c].title && !t->hidden[c];
 }
 
+/* Returns the width to which the texts of column c may be cut at most. */
+static unsigned least_width_of_texts(const struct ipsq_table *t, size_t c,
+                                     unsigned least)
+{
+    return t->figure_widths[c] > least ? t->figure_widths[c] : least;
+}
+
 /* Returns the total width of the shown columns if texts are as narrow as
  * allowed. */
 static unsigned compute_least_table_width(const struct ipsq_table *t)
@@ -19,10 +26,9 @@ static unsigned compute_least_table_width(const struct ipsq_table *t)
     for (size_t c = 0; c < t->column_count; c++) {
         if (!is_shown(t, c))
             continue;
-        bool cuts = t->cuts[c];
+        unsigned least = least_width_of_texts(t, c, IPSQ_TEXT_MIN);
         all += all ? IPSQ_GAP : 0;
-        all +=
-            cuts && t->widths[c] > IPSQ_TEXT_MIN ? IPSQ_TEXT_MIN : t->widths[c];
+        all += t->cuts[c] && t->widths[c] > least ? least : t->widths[c];
     }
     return all;
 }
@@ -71,13 +77,14 @@ static size_t next_column_to_hide(const struct ipsq_table *t, const bool *empty)
 static void narrow_texts(struct ipsq_table *t, unsigned columns, unsigned least)
 {
     for (;;) {
-        unsigned all = 0, widest = least;
+        unsigned all = 0, widest = 0;
         size_t which = t->column_count;
         for (size_t c = 0; c < t->column_count; c++) {
             if (!is_shown(t, c))
                 continue;
             all += (all ? IPSQ_GAP : 0) + t->widths[c];
-            if (t->cuts[c] && t->widths[c] > widest) {
+            if (t->cuts[c] && t->widths[c] > widest &&
+                t->widths[c] > least_width_of_texts(t, c, least)) {
                 widest = t->widths[c];
                 which = c;
             }
@@ -125,6 +132,38 @@ static bool is_inside_number(char a, char b)
     return a && b && strchr(of, a) && strchr(of, b);
 }
 
+/* Whether `text` is a number with its unit ("1.5 ms", "12%"), perhaps followed
+ * by ", ...". */
+static bool is_figure(const char *text)
+{
+    static const char *const units[] = {"%",  " ns",  " us",  " ms",  " s",
+                                        " B", " KiB", " MiB", " GiB", " TiB"};
+    size_t digits = strspn(text, "0123456789.,");
+    for (size_t i = 0; digits && i < sizeof(units) / sizeof(*units); i++) {
+        size_t unit = strlen(units[i]);
+        if (strncmp(text + digits, units[i], unit) == 0 &&
+            (!text[digits + unit] || text[digits + unit] == ','))
+            return true;
+    }
+    return false;
+}
+
+/* Returns where the last figure of `text` begins; its length if there is none.
+ */
+static size_t start_of_last_figure(const char *text)
+{
+    size_t end = strlen(text), i = end;
+    while (i > 1 && !(text[i - 1] == ' ' && is_figure(text + i)))
+        i--;
+    return i > 1 ? i : end;
+}
+
+unsigned ipsq_width_of_last_figure(const char *text)
+{
+    const char *figure = text + start_of_last_figure(text);
+    return *figure ? ipsq_text_width(figure, strlen(figure)) + IPSQ_MARK : 0;
+}
+
 char *ipsq_shorten_text(char *text, unsigned width, bool utf8)
 {
     const char *mark = utf8 ? "\xe2\x80\xa6" : "..";
@@ -137,6 +176,12 @@ char *ipsq_shorten_text(char *text, unsigned width, bool utf8)
         head--;
     while (text[tail] && is_inside_number(text[tail - 1], text[tail]))
         tail++;
+    size_t figure = start_of_last_figure(text);
+    unsigned of_figure = ipsq_text_width(text + figure, strlen(text) - figure);
+    if (figure < tail && of_figure + of_mark <= width) {
+        tail = figure;
+        head = bytes_of_characters(text, width - of_mark - of_figure);
+    }
     size_t size = strlen(text) + strlen(mark) + 1;
     char *out = malloc(size);
     if (!out)

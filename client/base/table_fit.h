@@ -11,6 +11,8 @@
 
 #define IPSQ_GAP 2 /* blanks between two columns */
 
+#define IPSQ_MARK 2 /* columns of the mark of a cut, at most */
+
 /* Texts are cut to no less than this width, or to half of it if the table
  * is still too wide. */
 #define IPSQ_TEXT_MIN 16
@@ -24,9 +26,14 @@
  * wider than the terminal. */
 void ipsq_table_fit(struct ipsq_table *t, const bool *empty, unsigned columns);
 
+/* Returns the columns that a text which ends with a figure and its unit ("for a
+ * lock 1.5 ms") needs so that the figure stays; 0: it ends with none. */
+unsigned ipsq_width_of_last_figure(const char *text);
+
 /* Cuts `text` in the middle to at most `width` columns, but never within a
- * number. Frees `text` and returns a malloc'd result, or returns `text` itself.
- * The cut is marked by an ellipsis character if `utf8`, else by two dots. */
+ * number, nor into the figure with which it ends. Frees `text` and returns a
+ * malloc'd result, or returns `text` itself. The cut is marked by an ellipsis
+ * character if `utf8`, else by two dots. */
 char *ipsq_shorten_text(char *text, unsigned width, bool utf8);
 
 #endif

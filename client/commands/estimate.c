@@ -30,7 +30,7 @@ static int print_estimate(const struct ipsq_options *o, const char *run_name,
     ipsq_out_write_or_collect_value(&out, IPSQ_NS, "message_ns", "  messages",
                                     ipsq_count_cell(a->message_ns));
     ipsq_out_write_or_collect_value(&out, IPSQ_NS, "external_ns",
-                                    "  waiting outside",
+                                    "  waiting for something not recorded",
                                     ipsq_count_cell(a->external_ns));
     ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "messages",
                                     "messages on the path",

@@ -33,11 +33,11 @@ static const struct ipsq_column parts[] = {
     {"requests", "COUNT", IPSQ_COUNT},
     {"mean_ns", "MEAN", IPSQ_NS},
     {"queued_ns", "QUEUED", IPSQ_NS},
-    {"untaken_ns", "NOT TAKEN", IPSQ_NS},
+    {"untaken_ns", "ACCEPT DELAY", IPSQ_NS},
     {"own_ns", "SERVED", IPSQ_NS},
-    {"elsewhere_ns", "ELSEWHERE", IPSQ_NS},
+    {"elsewhere_ns", "BACK ENDS", IPSQ_NS},
     {"message_ns", "MESSAGES", IPSQ_NS},
-    {"external_ns", "OUTSIDE", IPSQ_NS},
+    {"external_ns", "NOT RECORDED", IPSQ_NS},
     {"most", "MOST OF IT IN", IPSQ_TEXT},
     {"most_ns", NULL, IPSQ_NS},
 };
@@ -59,11 +59,11 @@ static const struct ipsq_column slowest[] = {
     {"arrival_ns", "ARRIVED", IPSQ_NS},
     {"ns", "TOOK", IPSQ_NS},
     {"queued_ns", "QUEUED", IPSQ_NS},
-    {"untaken_ns", "NOT TAKEN", IPSQ_NS},
+    {"untaken_ns", "ACCEPT DELAY", IPSQ_NS},
     {"own_ns", "SERVED", IPSQ_NS},
-    {"elsewhere_ns", "ELSEWHERE", IPSQ_NS},
+    {"elsewhere_ns", "BACK ENDS", IPSQ_NS},
     {"message_ns", "MESSAGES", IPSQ_NS},
-    {"external_ns", "OUTSIDE", IPSQ_NS},
+    {"external_ns", "NOT RECORDED", IPSQ_NS},
     {"most", "MOST OF IT IN", IPSQ_TEXT},
     {"behind", NULL, IPSQ_TEXT},
     {"behind_ns", NULL, IPSQ_NS},
@@ -350,11 +350,11 @@ const struct ipsq_command ipsq_cmd_requests = {
                 "  ipsq requests run3 --by mark --top 20\n",
     .help = "A request is one turn of a connection that a recorded process "
             "accepted: received, then answered. Its time is the sum of: QUEUED "
-            "behind other requests of the service; NOT TAKEN, although the "
-            "serving thread had no other request (accept delay); SERVED by "
-            "threads of the service; ELSEWHERE, waiting for threads of back "
-            "ends; MESSAGES in transit; and OUTSIDE, waiting for something not "
-            "recorded. Connections that send a request before the last answer "
+            "behind other requests of the service; ACCEPT DELAY, although the "
+            "serving thread had no other request; SERVED by threads of the "
+            "service; waiting for threads of BACK ENDS; MESSAGES in transit; "
+            "and waiting for something NOT RECORDED. Connections that send a "
+            "request before the last answer "
             "are LEFT OUT. If no process accepted a connection, or with --by "
             "mark, a request is what a thread does between ips_mark(\"begin "
             "NAME\") and \"end NAME\". --top: the number of slowest requests "

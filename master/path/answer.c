@@ -116,12 +116,29 @@ char *path_message_times_text(const struct query *q, struct arena *a,
         return arena_printf(a, "%s", q->gather.message_times_text);
     if (scenario->weighting == IPS_WEIGH_WALL && !m->base_ns &&
         !m->per_byte_q32)
-        return ips_unconst_text("as measured, 0 where nobody waited");
+        return ips_unconst_text("as measured; 0 if the receiver did not wait");
     if (m->base_ns == 0 && m->per_byte_q32 == 0)
         return ips_unconst_text("0 (not calibrated)");
     return arena_printf(
         a, "%" PRIu64 " ns + %.6f ns a byte, times %u/%u (given)", m->base_ns,
         (double)m->per_byte_q32 / 4294967296.0, m->scale_num, m->scale_den);
+}
+
+/* Adds a note if messages cross machines on the path and take no time there
+ * only because none was measured. */
+static void add_note_if_messages_not_measured(const struct query *q,
+                                              const struct path_data *d,
+                                              struct arena *a,
+                                              struct certificate *c)
+{
+    const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
+    if (q->gather.count > 1 && q->request->path->lane->calibrated &&
+        !main->scenario.calibrated && main->shares.messages > 0 &&
+        main->scenario.weighting != IPS_WEIGH_WALL)
+        certificate_add_note(a, c,
+                             "messages take no time in this answer, because "
+                             "none was measured: `ipsq calibrate` measures "
+                             "them, --mtime gives a time");
 }
 
 static void fill_completeness_certificate(const struct query *q,
@@ -146,6 +163,7 @@ static void fill_completeness_certificate(const struct query *q,
     uint64_t more = longest->wanted ? ips_sub_sat(longest->t_max, t_max) : 0;
     certificate_report_waits_with_unknown_waker(
         a, c, wall ? d->unended_ns : more, t_max, wall);
+    add_note_if_messages_not_measured(q, d, a, c);
     if (*d->pdm_note)
         certificate_add_note(a, c, d->pdm_note);
     if (*d->relay_note)

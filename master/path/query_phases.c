@@ -305,7 +305,8 @@ static void pass_phase_window_to_waiter_and_end(struct query *q, uint32_t phase)
     for (uint32_t i = 0; i < q->machine_count; i++) {
         const struct machine_share *p = &q->machines[i];
         if (p->state != MACHINE_ACTIVE && p->expected &&
-            !query_exclude(to, p->machine, "the phases were told without it")) {
+            !query_exclude(to, p->machine,
+                           "the phases were computed without it")) {
             free(w);
             fail_phases(q, IPS_E_NO_MEMORY, "no memory");
             return;

@@ -94,12 +94,12 @@ static void append_lost_count_and_gap(struct arena *a, struct certificate *c,
     c->msg.lost[c->msg.n_lost++] = row;
     certificate_add_gap_and_mark_incomplete(
         a, c,
-        cause == DAMAGED
-            ? arena_printf(a,
-                           "%" PRIu64 " damaged or missing "
-                           "segments could not be read",
-                           n)
-            : arena_printf(a, "%" PRIu64 " events were lost: %s", n, name));
+        cause == DAMAGED ? arena_printf(a,
+                                        "%" PRIu64 " damaged or missing "
+                                        "segment%s could not be read",
+                                        n, n == 1 ? "" : "s")
+                         : arena_printf(a, "%" PRIu64 " event%s lost: %s", n,
+                                        n == 1 ? " was" : "s were", name));
 }
 
 static void fill_lost(const struct query *q, struct arena *a,

@@ -257,7 +257,7 @@ void whatif_send_answer(struct query *q)
     if (d->path.window.is_set)
         certificate_add_note(
             &a, &c,
-            "what is edited lies in the window; gains are of the "
+            "only what is in the window is edited; gains are of the "
             "whole run's path");
     add_note_if_no_procedures(&f);
     note_caveats(&f);

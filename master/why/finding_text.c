@@ -590,7 +590,8 @@ static void add_doubts_of_run(const struct why_facts *f, struct doubt *d)
     if (f->lost)
         lower_confidence_with_doubt(
             d, f->lost > f->events / 100 ? WHY_LOW : WHY_FAIR,
-            arena_printf(d->a, "%" PRIu64 " events were lost%s", f->lost,
+            arena_printf(d->a, "%" PRIu64 " event%s lost%s", f->lost,
+                         f->lost == 1 ? " was" : "s were",
                          f->lost_for_space
                              ? " (record with ipsrun --on-full=block)"
                              : ""));

@@ -17,8 +17,9 @@ QUESTIONS = [
     ("metrics", "shop", "--pop"), ("ls", "farm"), ("phases", "shop"), ("predict", "farm"),
     ("whatif", "shop"), ("estimate", "farm"), ("requests", "shop"), ("bottleneck", "shop"),
     ("diff", "shop", "shop-slow"), ("events", "shop", "--top", "5", "--sites"),
-    ("check", "shop", "--max-wall", "1ms"), ("summary", "shop"), ("ls", "shop", "--wide"),
-    ("path", "nosuch"), ("sql", "shop", "SELECT * FROM traffics"),
+    ("check", "shop", "--max-wall", "1ms"), ("summary", "shop"), ("waits", "locks", "--wide"),
+    ("path", "nosuch"), ("sql", "shop", "SELECT * FROM traffics"), ("path", "kinds"),
+    ("--help",),
 ]
 
 

@@ -46,7 +46,12 @@ def check_output(text):
     assert re.search(r"\n [12]\. /m1/tsp-controller\S* and /m\d/tsp-server\S* exchange many "
                      "small messages", first), first
     assert "net_try_connect" not in text
-    assert re.search(r"\nelapsed ", text.split("$ ipsq diff slow quick")[1])
+    assert "(more of it: ipsq diff slow quick)\n" in text
+    second = text.split("$ ipsq diff slow quick")[1]
+    assert re.search(r"\nelapsed ", second)
+    assert re.search(r"\nmessages .* -\d", second), second
+    own = second.split("Your own program:\n")[1].splitlines()[:3]
+    assert [line.split()[0] for line in own] == ["export", "ipsrun", "ipsq"]
     assert len(text.splitlines()) <= 70
 
 

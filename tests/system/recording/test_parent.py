@@ -270,9 +270,9 @@ def test_lost_terminal(tmp_path, build, pool):
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("option", ["--quiet", "--exec"])
+@pytest.mark.parametrize("option", ["--quiet", "-q", "--exec"])
 def test_becomes_the_command(tmp_path, build, pool, option):
-    """With --quiet or --exec there is no parent and no last line."""
+    """With --quiet, -q or --exec there is no parent and no last line."""
     shell = Shell(tmp_path, build, pool)
     try:
         said = shell.ask(f"ipsrun --no-daemons {option} sh -c 'echo parent $PPID'; echo shell $$")

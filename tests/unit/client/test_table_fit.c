@@ -122,7 +122,11 @@ static void texts_are_cut(void **state)
     cut("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xc3\xa4", 4, true,
         "\xc3\xa4\xc3\xb6\xe2\x80\xa6\xc3\xa4");
     cut("server.12345678/9999", 12, false, "serve../9999");
-    cut("in sum 12.345 ms", 11, false, "in su.. ms");
+    cut("in sum 12.345 ms", 11, false, "..12.345 ms");
+    cut("for lock sum 12.345 ms, ...", 20, true,
+        "for l\xe2\x80\xa6"
+        "12.345 ms, ...");
+    cut("for lock 12.345 ms", 8, false, "for.. ms");
     cut("/m1/server.77/12", 13, false, "/m1/se../12");
 }
 
