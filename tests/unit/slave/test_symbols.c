@@ -77,6 +77,23 @@ static void test_symbols__without_debug_information(void **state)
     found_free(f);
 }
 
+/* Catches: a function of assembler code, without a size, that is not known at
+ * the very beginning of its section, or beyond its end. */
+static void test_symbols__without_a_size(void **state)
+{
+    (void)state;
+    run("printf '.section .only,\"ax\"\\n.globl bare\\n.type bare,@function\\n"
+        "bare:\\n.skip 16, 0x90\\n' > bare.s && gcc -nostdlib -shared "
+        "-Wl,--section-start=.only=0x10000 bare.s -o bare");
+    struct found *f = look("bare", 0x10000, 16, NULL, 0, 0);
+    assert_int_equal(f->rc, 0);
+    assert_int_equal(count_of(f, "bare@:0"), 16);
+    found_free(f);
+    f = look("bare", 0x10010, 16, NULL, 0, 0);
+    assert_int_equal(count_of(f, "bare@:0"), 0);
+    found_free(f);
+}
+
 /* Catches: separate debug files not found by build id or by link, and one that
  * belongs to another build believed. */
 static void test_symbols__separate_debug_files(void **state)
@@ -339,6 +356,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbols__debug_information_tells_inlined_ones),
         cmocka_unit_test(test_symbols__without_debug_information),
+        cmocka_unit_test(test_symbols__without_a_size),
         cmocka_unit_test(test_symbols__separate_debug_files),
         cmocka_unit_test(test_symbols__names_are_those_of_the_source),
         cmocka_unit_test(test_symbols__closures_have_names),
