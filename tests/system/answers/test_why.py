@@ -46,7 +46,8 @@ def test_named_first(cluster, build, problem):
     another caller of all that is spread than the one that it has."""
     need_cores(problem)
     _, answer, found = ask(cluster, build, problem)
-    assert [f["kind"] for f in found][:1] == [KIND[problem]], answer
+    assert [f["kind"] for f in found][:1] == [KIND[problem]], (
+        [(f["kind"], f["gain_ns"], f["path_ns"], f["sure"]) for f in answer["findings"]], answer)
     if problem == "spread":  # sixty leaves with one caller
         assert answer["common_procedure"] == "work_over", answer
         assert answer["common_low_ns"] <= answer["common_ns"] \
