@@ -11,7 +11,7 @@
 
 /* Returns the values of `option` (its name without "--"), ending with NULL.
  * Returns NULL if the option has no fixed set of values. */
-static inline const char *const *ipsrun_option_values(const char *option)
+static inline const char *const *ipsrun_values_of_option(const char *option)
 {
     static const char *const procedures[] = {"off", "sample", "exact", NULL};
     static const char *const on_full[] = {"drop", "block", "ring", NULL};

@@ -101,7 +101,7 @@ static char *reuse_mapping(size_t bytes)
     return m.at;
 }
 
-bool ips_large_unmap_reusable(void)
+bool ips_large_unmap_kept_mappings(void)
 {
     pthread_mutex_lock(&all.lock);
     bool some = all.reusable_count > 0;
@@ -284,7 +284,7 @@ void *ips_resize_large(void *v, size_t old, size_t bytes)
     return to;
 }
 
-void ips_trim_large(void *v, size_t bytes)
+void ips_trim_large_array(void *v, size_t bytes)
 {
     size_t keep = round_up_to_pages(bytes ? bytes : 1);
     pthread_mutex_lock(&all.lock);

@@ -43,7 +43,7 @@ void *ips_calloc_large_sparse(size_t count, size_t size);
  * Returns NULL if there is no memory; `v` is then unchanged. */
 void *ips_resize_large(void *v, size_t old, size_t bytes);
 /* Releases all pages after the first `bytes` of an array. */
-void ips_trim_large(void *v, size_t bytes);
+void ips_trim_large_array(void *v, size_t bytes);
 /* Releases an array from any function here or from malloc(); NULL is
  * allowed. */
 void ips_free_large(void *v);
@@ -51,7 +51,7 @@ void ips_free_large(void *v);
 /* Unmaps the released mappings that are kept for ips_alloc_large, and returns
  * whether there were any. At most 1 GB is kept, at most a quarter of the limit,
  * and no more than the limit leaves. */
-bool ips_large_unmap_reusable(void);
+bool ips_large_unmap_kept_mappings(void);
 
 /* From now on at most `bytes` are in memory; arrays beyond that are in files in
  * `dir`. Without this call, or with UINT64_MAX, there is no limit. `dir` is

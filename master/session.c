@@ -56,7 +56,7 @@ static void start_or_stop_query_of_client(struct ips_peer *peer,
         query_stop_if_zero_replies(m, peer, env->request->id,
                                    env->request->more->replies);
     } else {
-        query_accept_from_client(m, peer, ips_peer_take_message(peer));
+        query_accept_from_client(m, peer, ips_peer_take_current_message(peer));
     }
 }
 
@@ -154,9 +154,9 @@ static void mark_closed_slave_lost(struct ips_peer *peer, const char *why,
         mark_slave_lost_and_notify_queries(m, s, why);
 }
 
-static void on_slave_drain(struct ips_peer *peer, void *arg)
+static void on_slave_output_drained(struct ips_peer *peer, void *arg)
 {
-    query_on_slave_drain(arg, peer);
+    query_send_rest_of_requests_to_slave(arg, peer);
 }
 
 static const struct ips_peer_ops slave_ops = {dispatch_slave_message,
@@ -198,7 +198,7 @@ static void slave_admit_or_refuse(struct master *m, struct ips_peer *peer,
     snprintf(name, sizeof(name), "slave %s", s->machine);
     ips_peer_set_name(peer, name);
     ips_peer_set_ops(peer, &slave_ops, m);
-    ips_peer_set_on_drain(peer, on_slave_drain);
+    ips_peer_set_on_drain(peer, on_slave_output_drained);
     ips_log_info("machine %s: slave connected (%s, %u cores)", s->machine,
                  s->version, s->cores);
     answer_hello_or_refuse_peer(peer, "");

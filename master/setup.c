@@ -22,7 +22,7 @@ uint64_t master_now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static bool is_master_in_use(const struct master *m)
+static bool has_any_client_query_or_slave(const struct master *m)
 {
     if (m->clients || m->queries)
         return true;
@@ -41,7 +41,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     uint64_t now = master_now_ns();
     query_tick(m);
     refresh_start_due_or_precompute_closed_run(m);
-    if (is_master_in_use(m))
+    if (has_any_client_query_or_slave(m))
         m->used_ns = now;
     /* The catalogue commits every write, so nothing must be flushed before the
      * master ends. */

@@ -26,7 +26,7 @@ static void *budget_alloc(void *data, size_t size)
     return p;
 }
 
-static void budget_free(void *data, void *p)
+static void free_block_of_budget(void *data, void *p)
 {
     (void)data;
     free(p);
@@ -72,8 +72,9 @@ Ips__Envelope *ips_frame_decode(const uint8_t *data, size_t len,
         return NULL;
     }
     struct budget budget = {.left = IPS_DECODE_MAX_BYTES};
-    ProtobufCAllocator allocator = {
-        .alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+    ProtobufCAllocator allocator = {.alloc = budget_alloc,
+                                    .free = free_block_of_budget,
+                                    .allocator_data = &budget};
     Ips__Envelope *env = ips__envelope__unpack(&allocator, len - HEADER_BYTES,
                                                data + HEADER_BYTES);
     if (!env && budget.no_memory) {

@@ -18,8 +18,9 @@ void ips_wire_piece_release(struct ips_wire_piece *piece)
     memset(piece, 0, sizeof(*piece));
 }
 
-static void fill_piece_chains(Ips__Subgraph *m, const struct ips_wire_graph *g,
-                              uint32_t at, uint32_t n)
+static void fill_chain_columns_of_piece(Ips__Subgraph *m,
+                                        const struct ips_wire_graph *g,
+                                        uint32_t at, uint32_t n)
 {
     m->n_chain_count = m->n_chain_process = m->n_chain_pid = n;
     m->n_chain_tid = m->n_chain_thread = n;
@@ -127,7 +128,7 @@ int ips_wire_fill_next_piece(const struct ips_wire_graph *g,
     uint32_t nodes = items_in_next_piece(at->node, g->node_count);
     uint32_t ins = items_in_next_piece(at->in, g->in_count);
     uint32_t outs = items_in_next_piece(at->out, g->out_count);
-    fill_piece_chains(m, g, at->chain, chains);
+    fill_chain_columns_of_piece(m, g, at->chain, chains);
     int rc = fill_piece_nodes(piece, g, at->node, nodes, err);
     if (rc < 0)
         return rc;
@@ -276,8 +277,9 @@ static bool reserve_nodes(struct ips_wire_receiver *t, uint32_t cap)
            (!t->sized || reserve_array(&g->bytes, cap, sizeof(uint64_t)));
 }
 
-static bool decide_or_check_optional_arrays(struct ips_wire_receiver *t,
-                                            const Ips__Subgraph *m, size_t n)
+static bool check_same_optional_arrays_as_first(struct ips_wire_receiver *t,
+                                                const Ips__Subgraph *m,
+                                                size_t n)
 {
     if (t->g.node_count == 0 && n > 0) {
         t->times = m->n_at > 0;
@@ -300,7 +302,7 @@ static int append_node_arrays(struct ips_wire_receiver *t,
     size_t n = m->kind.len;
     if (m->xkind.len != n || m->n_w != n || m->n_xpred != n || m->n_xlen != n ||
         m->n_t_ns != (t->detail ? n : 0) || m->n_site != (t->detail ? n : 0) ||
-        !decide_or_check_optional_arrays(t, m, n))
+        !check_same_optional_arrays_as_first(t, m, n))
         return set_unequal_lengths_error("nodes", err);
     uint32_t cap =
         compute_array_capacity(g->node_count, n, t->node_cap, t->max_nodes);

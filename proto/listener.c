@@ -55,7 +55,7 @@ static void log_suppressed_refusals(void)
 
 /* Counts a refusal at now_ns. Returns true if the caller must log it; of the
  * other refusals only the number is logged. */
-static bool count_refusal(uint64_t now_ns)
+static bool count_refusal_and_check_log_limit(uint64_t now_ns)
 {
     if (!refusals.since_ns ||
         now_ns - refusals.since_ns >= MINUTE_S * UINT64_C(1000000000)) {
@@ -87,8 +87,8 @@ void ips_refusal_log(struct event_base *base, const struct ips_peer *peer,
     const char *name = ips_peer_name(peer);
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    if (!count_refusal((uint64_t)ts.tv_sec * 1000000000 +
-                       (uint64_t)ts.tv_nsec)) {
+    if (!count_refusal_and_check_log_limit((uint64_t)ts.tv_sec * 1000000000 +
+                                           (uint64_t)ts.tv_nsec)) {
         const struct timeval wait = {MINUTE_S, 0};
         /* The first refusal that is not shown: log the number of such refusals
          * after a minute, even if no further one comes. */
@@ -284,7 +284,7 @@ static int listener_start(struct ips_listener *l, const char *address,
             rc = lock_socket_path_and_remove_stale(l, &to, err);
     }
     if (rc == 0 && to.tls)
-        rc = ips_tls_ensure_keys(err);
+        rc = ips_tls_load_keys_if_not_loaded(err);
     if (rc == 0)
         rc = open_listening_socket(&to, &fd, err);
     if (rc < 0)

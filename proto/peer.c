@@ -49,8 +49,8 @@ struct ips_peer {
      * before the Hello, that is not logged as a refusal */
     bool left;
     struct ips_traffic_count traffic;
-    /* the message that on_message handles now; NULL once ips_peer_take_message
-     * has taken it */
+    /* the message that on_message handles now; NULL once
+     * ips_peer_take_current_message has taken it */
     Ips__Envelope *current;
     char name[96];
     char why[512];
@@ -482,7 +482,7 @@ void ips_peer_set_on_drain(struct ips_peer *p,
     p->on_drain = on_drain;
 }
 
-Ips__Envelope *ips_peer_take_message(struct ips_peer *p)
+Ips__Envelope *ips_peer_take_current_message(struct ips_peer *p)
 {
     Ips__Envelope *env = p->current;
     p->current = NULL;

@@ -75,7 +75,7 @@ void ips_peer_set_on_drain(struct ips_peer *peer,
                            void (*on_drain)(struct ips_peer *peer, void *arg));
 /* Call it within on_message, at most once per message: the caller becomes the
  * owner of the message (free it with ips__envelope__free_unpacked). */
-Ips__Envelope *ips_peer_take_message(struct ips_peer *peer);
+Ips__Envelope *ips_peer_take_current_message(struct ips_peer *peer);
 /* Returns the name for the log: "peer 3" until ips_peer_set_name sets another,
  * which it copies. */
 const char *ips_peer_name(const struct ips_peer *peer);

@@ -96,7 +96,7 @@ int ips_tls_load_keys(const char *dir, struct ips_err *err)
     return 0;
 }
 
-int ips_tls_ensure_keys(struct ips_err *err)
+int ips_tls_load_keys_if_not_loaded(struct ips_err *err)
 {
     const char *dir = getenv("IPS_TLS");
     if (keys)
@@ -116,7 +116,7 @@ int ips_tls_ensure_keys(struct ips_err *err)
 int ips_tls_new(const struct ips_address *to, struct ssl_st **out,
                 struct ips_err *err)
 {
-    int rc = ips_tls_ensure_keys(err);
+    int rc = ips_tls_load_keys_if_not_loaded(err);
     if (rc < 0)
         return rc;
     SSL *tls = SSL_new(keys);
@@ -235,7 +235,7 @@ int ips_tls_check_own_role(const char *address, Ips__Hello__Role need,
     int rc = ips_address_parse(address, &to, err);
     if (rc < 0 || !to.tls)
         return rc;
-    rc = ips_tls_ensure_keys(err);
+    rc = ips_tls_load_keys_if_not_loaded(err);
     if (rc < 0)
         return rc;
     read_certificate_owner(SSL_CTX_get0_certificate(keys), &owner);

@@ -40,7 +40,7 @@ int ips_tls_load_keys(const char *dir, struct ips_err *err) IPS_MUST_USE;
 /* Returns 0 if keys are loaded. If ips_tls_load_keys has loaded none, loads
  * those in the directory $IPS_TLS now. IPS_E_USAGE: neither directory was
  * given; the message says what to do. */
-int ips_tls_ensure_keys(struct ips_err *err) IPS_MUST_USE;
+int ips_tls_load_keys_if_not_loaded(struct ips_err *err) IPS_MUST_USE;
 
 /* Makes the TLS state for a connection to `to`, or for an accepted one if
  * `to` is NULL. Loads the keys if they are not loaded yet. The caller owns

@@ -87,7 +87,7 @@ static void choose_sched_class_and_break_loop_if_new(struct slave *s,
                       ips_sub_sat(now_ns, s->busy_ns) < WAITED_NS;
     s->wanted_level = slave_sched_class_choose_by_pool_fill(
         (enum slave_sched_class)s->sched_class,
-        slave_drain_highest_fill_permille(&s->drain), waited_for);
+        slave_drain_fullest_run_permille(&s->drain), waited_for);
     if (s->wanted_level != s->sched_class)
         break_event_loop(s);
 }
@@ -137,7 +137,7 @@ static void read_wakeup_and_handle_finished_steps(evutil_socket_t fd,
         slave_serve_handle_finished_steps(s);
 }
 
-static void on_signal(evutil_socket_t number, short what, void *arg)
+static void stop_slave_on_signal(evutil_socket_t number, short what, void *arg)
 {
     struct slave *s = arg;
     (void)what;
@@ -162,7 +162,7 @@ static void wake_loop(void *arg)
 
 static int make_and_lock_pool(struct slave *s, struct ips_err *err)
 {
-    int rc = slave_lock_make_pool_directory(s->opt.pool, err);
+    int rc = slave_make_and_check_pool_directory(s->opt.pool, err);
     if (rc < 0)
         return rc;
     return slave_lock_take_drain_lock(s->opt.pool, &s->pool_lock, err);
@@ -214,7 +214,8 @@ static int set_up_events_and_worker(struct slave *s, struct ips_err *err)
         event_add(events.pool, NULL) < 0 || event_add(events.worked, NULL) < 0)
         return ips_err_set(err, IPS_E_NO_MEMORY, "event loop");
     for (size_t i = 0; i < 3; i++) {
-        events.signals[i] = evsignal_new(s->base, numbers[i], on_signal, s);
+        events.signals[i] =
+            evsignal_new(s->base, numbers[i], stop_slave_on_signal, s);
         if (!events.signals[i] || event_add(events.signals[i], NULL) < 0)
             return ips_err_set(err, IPS_E_NO_MEMORY, "signals");
     }
@@ -226,7 +227,7 @@ static void release_slave(struct slave *s)
     /* Close the connections first, so that no more requests come; then stop the
      * worker, which owns the graphs; release the pool's lock last. */
     slave_serve_disconnect_and_free(s);
-    slave_work_stop(s->work);
+    slave_work_stop_and_free(s->work);
     slave_graphs_release(&s->graphs);
     slave_drain_close(&s->drain);
     slave_record_queue_free(s->record_queue);
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
     char who[80];
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
         /* this process is a helper of another slave process */
-        return slave_symbols_run_helper(stdin, stdout);
+        return slave_symbols_helper_main(stdin, stdout);
     if (argc == 2 && strcmp(argv[1], "--sql") == 0)
         return slave_sql_main(stdin, stdout);
     enum slave_options_result parsed = slave_options_parse(argc, argv, &s.opt);

@@ -165,9 +165,11 @@ static uint32_t find_or_record_channel(struct ips_task *task, const char *name,
     return c->id;
 }
 
-static void record_transfer(struct ips_task *task, enum ips_rec_type type,
-                            const char *channel, uint64_t bytes,
-                            const struct moment *call, const struct moment *ret)
+static void record_task_send_or_receive(struct ips_task *task,
+                                        enum ips_rec_type type,
+                                        const char *channel, uint64_t bytes,
+                                        const struct moment *call,
+                                        const struct moment *ret)
 {
     uint32_t side = type == IPS_REC_SEND ? IPS_SIDE_WRITE : IPS_SIDE_READ;
     uint32_t id = find_or_record_channel(task, channel, side, call);
@@ -264,7 +266,7 @@ static void record_task_send(struct ips_task *task, const char *channel,
     if (!channel || !may_write_task_records(task))
         return;
     struct moment m = task_moment_from_stamp_or_clocks(task, at);
-    record_transfer(task, IPS_REC_SEND, channel, bytes, &m, &m);
+    record_task_send_or_receive(task, IPS_REC_SEND, channel, bytes, &m, &m);
 }
 
 static void record_task_recv(struct ips_task *task, const char *channel,
@@ -275,7 +277,8 @@ static void record_task_recv(struct ips_task *task, const char *channel,
         return;
     struct moment m_call, m_ret;
     fill_moments_from_call_and_return_stamps(task, call, ret, &m_call, &m_ret);
-    record_transfer(task, IPS_REC_RECV, channel, bytes, &m_call, &m_ret);
+    record_task_send_or_receive(task, IPS_REC_RECV, channel, bytes, &m_call,
+                                &m_ret);
 }
 
 static void record_task_join(struct ips_task *task, struct ips_task *child,

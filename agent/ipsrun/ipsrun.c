@@ -329,7 +329,7 @@ int main(int argc, char **argv)
         name = made_up;
     }
     join_words(command_line, sizeof(command_line), o.command);
-    status = o.join ? ipsrun_wait_for_run_to_join(&o) : -1;
+    status = o.join ? ipsrun_wait_until_run_to_join_exists(&o) : -1;
     if (status >= 0)
         return status;
     status = make_or_join_run_and_start_daemons(&o, name, command_line);

@@ -68,7 +68,7 @@ int ipsrun_print_failure(const char *fmt, ...)
  * master. Returns -1 to continue: the run exists, or the master did not answer
  * (then a message says so). Else prints a message and returns the exit status
  * to end with. */
-int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o);
+int ipsrun_wait_until_run_to_join_exists(const struct ipsrun_options *o);
 
 /* Changes the path in `library` to one that the loader accepts for every user
  * of the run (ipsrun/library.c). A path with a blank or a colon is replaced by

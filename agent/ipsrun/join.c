@@ -102,7 +102,7 @@ static FILE *create_memory_file(void)
     return fd < 0 ? NULL : fdopen(fd, "r+");
 }
 
-static enum answer ask_master(struct master_query *a)
+static enum answer ask_master_for_run_to_join(struct master_query *a)
 {
     struct ipsq_child c = {.o = a->o, .out = create_memory_file()};
     struct ips_err err = {0};
@@ -132,7 +132,7 @@ static enum answer ask_master(struct master_query *a)
 static enum answer poll_master_for_run(struct master_query *a)
 {
     const struct timespec pause = {0, ASK_EVERY_MS * 1000000};
-    enum answer answer = ask_master(a);
+    enum answer answer = ask_master_for_run_to_join(a);
     if (answer == RUN_UNKNOWN && !a->o->quiet)
         fprintf(stderr,
                 "ipsrun: run %s has not begun yet; waiting for it, %d s at "
@@ -141,20 +141,21 @@ static enum answer poll_master_for_run(struct master_query *a)
     for (int i = 0; answer == RUN_UNKNOWN && i < WAIT_S * 1000 / ASK_EVERY_MS;
          i++) {
         nanosleep(&pause, NULL);
-        answer = is_run_on_this_machine(a->o) ? RUN_KNOWN : ask_master(a);
+        answer = is_run_on_this_machine(a->o) ? RUN_KNOWN
+                                              : ask_master_for_run_to_join(a);
     }
     return answer;
 }
 
-int ipsrun_wait_for_run_to_join(const struct ipsrun_options *o)
+int ipsrun_wait_until_run_to_join_exists(const struct ipsrun_options *o)
 {
     struct master_query a = {.o = o};
     if (!ips_is_valid_run_name(o->join) || is_run_on_this_machine(o))
         return -1; /* ips_pool_make_or_join_run() will report an invalid name */
     if (!o->master_set && wait_for_run_on_this_machine(o))
         return -1;
-    enum answer answer =
-        o->master_set ? poll_master_for_run(&a) : ask_master(&a);
+    enum answer answer = o->master_set ? poll_master_for_run(&a)
+                                       : ask_master_for_run_to_join(&a);
     if (answer == RUN_KNOWN)
         return -1;
     /* Without --master, no other machine reports to our master. So if it does

@@ -35,7 +35,7 @@ static bool is_readable_by_all_users(const char *path)
            is_reachable_by_all_users(path);
 }
 
-static int copy_bytes(int from, int to)
+static int copy_fd_contents(int from, int to)
 {
     char buffer[65536];
     ssize_t n;
@@ -59,7 +59,7 @@ static int copy_library(const char *path, const char *to)
             ? -1
             : open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
                    0600);
-    int rc = fd < 0 || copy_bytes(from, fd) < 0 || fchmod(fd, 0755) < 0 ||
+    int rc = fd < 0 || copy_fd_contents(from, fd) < 0 || fchmod(fd, 0755) < 0 ||
                      rename(part, to) < 0
                  ? -1
                  : 0;

@@ -188,10 +188,10 @@ _Static_assert(IPS_PROCEDURES_OFF == 0 && IPS_PROCEDURES_SAMPLE == 1 &&
 
 /* Stores the position of `text` among the values of `option` in *index and
  * returns -1; or prints a message and returns the exit status. */
-static int find_value_index(const char *option, const char *text,
-                            uint32_t *index)
+static int find_value_index_or_print_usage(const char *option, const char *text,
+                                           uint32_t *index)
 {
-    const char *const *values = ipsrun_option_values(option);
+    const char *const *values = ipsrun_values_of_option(option);
     char all[64] = "";
     for (uint32_t i = 0; values[i]; i++) {
         size_t at = strlen(all);
@@ -283,28 +283,29 @@ static int apply_ipsrun_option(struct ipsrun_options *o, int option,
         ips_address_allow_insecure(true);
         return -1;
     case OPT_PROCEDURES:
-        return find_value_index("procedures", value, &o->procedures);
+        return find_value_index_or_print_usage("procedures", value,
+                                               &o->procedures);
     case OPT_RATE:
         return parse_rate(o, value);
     case OPT_BUDGET:
         return parse_budget(o, value);
     case OPT_ON_FULL:
-        return find_value_index("on-full", value, &o->on_full);
+        return find_value_index_or_print_usage("on-full", value, &o->on_full);
     case OPT_QUOTA:
         return parse_quota(o, value);
     case OPT_CPU:
-        n = find_value_index("cpu", value, &which);
+        n = find_value_index_or_print_usage("cpu", value, &which);
         o->cpu_mode = (enum ips_cpu_mode)which;
         return n;
     case OPT_LOCKS:
-        n = find_value_index("locks", value, &which);
+        n = find_value_index_or_print_usage("locks", value, &which);
         o->locks = (enum ips_locks)which;
         return n;
     case OPT_ARRIVALS:
         o->receive_stamps = true;
         return -1;
     case OPT_RUN_DELAY:
-        n = find_value_index("run-delay", value, &which);
+        n = find_value_index_or_print_usage("run-delay", value, &which);
         o->no_delays = which == 1; /* the second value of --run-delay: off */
         return n;
     case OPT_ATTACH:

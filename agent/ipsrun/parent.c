@@ -117,8 +117,8 @@ static uint64_t read_pending_signals_of_process(pid_t witness)
  * by a new one. If a kill() of the group is in progress, the fork of the new
  * witness waits in the kernel until all members have the signal. So after the
  * fork, the old witness has the signal if the group was the target. */
-static bool check_sent_alone_and_replace_witness(const siginfo_t *info,
-                                                 pid_t *witness)
+static bool replace_witness_and_check_signal_target(const siginfo_t *info,
+                                                    pid_t *witness)
 {
     if (info->si_code > 0 || info->si_signo == SIGCHLD ||
         info->si_signo == SIGCONT)
@@ -147,7 +147,7 @@ static int wait_and_forward_signals(pid_t child, const sigset_t *all)
             return status;
         }
         if (sigwaitinfo(all, &info) <= 0 ||
-            !check_sent_alone_and_replace_witness(&info, &witness))
+            !replace_witness_and_check_signal_target(&info, &witness))
             continue;
         if (info.si_code == SI_QUEUE) /* the signal carries a value */
             sigqueue(child, info.si_signo, info.si_value);

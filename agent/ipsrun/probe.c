@@ -126,7 +126,7 @@ static bool mark_survives_switch(void (*action)(void), unsigned *switched)
     return was && mark && *ips_cpu_mark_address() == mark;
 }
 
-static bool test_mark_reliability(void)
+static bool test_cpu_mark_reliability(void)
 {
     unsigned slept = 0, moved = 0, shared = 0;
     for (int i = 0; i < 5; i++)
@@ -323,7 +323,7 @@ static bool measure_marks_and_costs(const struct ips_clock *clock,
             IPS_MARKS_FAIL; /* the verdict if the kernel kills this process */
         if (!ips_core.cpu_marks)
             m->marks = IPS_MARKS_UNTRIED;
-        else if (test_mark_reliability())
+        else if (test_cpu_mark_reliability())
             m->marks = IPS_MARKS_WORK;
         else
             ips_core.cpu_marks = false;
@@ -347,7 +347,7 @@ struct measurement {
     struct ips_probe_measurements m;
 };
 
-static void measure_probes_as_child_process(void *arg)
+static void child_main_of_probe_measurement(void *arg)
 {
     struct measurement *told = arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -365,7 +365,7 @@ bool ipsrun_measure_probes(const struct ips_clock *clock,
     if (told == MAP_FAILED)
         return false;
     told->clock = clock;
-    bool ok = ips_run_outside_child_rusage(measure_probes_as_child_process,
+    bool ok = ips_run_outside_child_rusage(child_main_of_probe_measurement,
                                            told) == 0 &&
               told->ok;
     *out = told->m;

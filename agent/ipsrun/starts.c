@@ -72,12 +72,12 @@ bool ipsrun_prepare_start_measuring(void)
     return madvise(map, WORK_BYTES, MADV_DONTFORK) == 0;
 }
 
-bool ipsrun_is_recorded(void)
+bool ipsrun_is_itself_recorded(void)
 {
     return ips_reported_overhead_ns;
 }
 
-void *ipsrun_find_libc_function(const char *name)
+void *ipsrun_find_real_libc_function(const char *name)
 {
     void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     return libc ? dlsym(libc, name) : NULL;
@@ -85,7 +85,7 @@ void *ipsrun_find_libc_function(const char *name)
 
 /* --- images --------------------------------------------------------------- */
 
-int ipsrun_run_if_empty_image(const char *called)
+int ipsrun_run_if_called_as_empty_program(const char *called)
 {
     if (strcmp(called, EMPTY) != 0)
         return -1;
@@ -93,7 +93,8 @@ int ipsrun_run_if_empty_image(const char *called)
      * written. */
     (void)fclose(stdout);
     (void)fclose(stderr);
-    uint32_t said = ipsrun_is_recorded() ? ips_reported_overhead_ns() : 0;
+    uint32_t said =
+        ipsrun_is_itself_recorded() ? ips_reported_overhead_ns() : 0;
     return (int)ips_min_u64((said + SAID_NS / 2) / SAID_NS, NO_IMAGE - 1);
 }
 
@@ -107,7 +108,7 @@ static __attribute__((noreturn)) void exec_or_exit(bool wrapped,
 {
     const int status = child == IPSRUN_CHILD_FORK ? 0 : NO_IMAGE;
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    if (wrapped && ipsrun_is_recorded())
+    if (wrapped && ipsrun_is_itself_recorded())
         *said_ns = ips_reported_overhead_ns();
     if (child == IPSRUN_CHILD_IMAGE && wrapped)
         execve("/proc/self/exe", argv, environ);
@@ -125,7 +126,7 @@ static long spawn_image(bool wrapped)
                        const posix_spawn_file_actions_t *,
                        const posix_spawnattr_t *, char *const[], char *const[]);
     char *argv[] = {(char *)(uintptr_t)EMPTY, NULL};
-    void *found = past ? NULL : ipsrun_find_libc_function("posix_spawn");
+    void *found = past ? NULL : ipsrun_find_real_libc_function("posix_spawn");
     pid_t pid = 0;
     if (found)
         memcpy(&past, &found, sizeof(past));
@@ -215,7 +216,7 @@ int64_t ipsrun_measure_thread_added_ps(bool *good)
     typedef int (*maker)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
                          void *);
     maker past = NULL;
-    void *found = ipsrun_find_libc_function("pthread_create");
+    void *found = ipsrun_find_real_libc_function("pthread_create");
     memcpy(&past, &found, sizeof(past));
     int64_t took[2][STARTS];
     *good = *good && past;

@@ -231,8 +231,8 @@ static bool lock_and_unlock(bool wrapped)
     static int (*past_lock)(pthread_mutex_t *),
         (*past_unlock)(pthread_mutex_t *);
     if (!past_unlock) {
-        void *lock = ipsrun_find_libc_function("pthread_mutex_lock"),
-             *unlock = ipsrun_find_libc_function("pthread_mutex_unlock");
+        void *lock = ipsrun_find_real_libc_function("pthread_mutex_lock"),
+             *unlock = ipsrun_find_real_libc_function("pthread_mutex_unlock");
         memcpy(&past_lock, &lock, sizeof(lock));
         memcpy(&past_unlock, &unlock, sizeof(unlock));
     }
@@ -326,7 +326,7 @@ static int64_t measure_step_ps(enum ipsrun_step step, bool *good)
  * image records the names of descriptors that it inherits, which takes about 5
  * us each; the agent reports that cost separately from the probe cost of a
  * start. */
-static bool prepare_subject(void)
+static bool pin_subject_and_open_descriptors(void)
 {
     struct epoll_event e = {.events = EPOLLIN};
     cpu_set_t set;
@@ -346,15 +346,15 @@ static bool prepare_subject(void)
            epoll_ctl(full_epoll, EPOLL_CTL_ADD, full[0], &e) == 0;
 }
 
-static int run_subject(void)
+static int measure_and_write_step_costs(void)
 {
     struct ipsrun_step_costs said = {0};
-    if (!prepare_subject())
+    if (!pin_subject_and_open_descriptors())
         return 1;
     long peer = ips_sys6(SYS_clone, SIGCHLD, 0, 0, 0, 0, 0);
     if (peer == 0)
         reply_to_messages();
-    bool good = peer > 0, recorded = ipsrun_is_recorded();
+    bool good = peer > 0, recorded = ipsrun_is_itself_recorded();
     for (int i = 0; i < IPSRUN_STEPS && good; i++) {
         if (recorded || i == IPSRUN_FORK)
             said.ps[i] = measure_step_ps((enum ipsrun_step)i, &good);
@@ -369,6 +369,6 @@ static int run_subject(void)
 int ipsrun_run_if_subject(const char *called)
 {
     return strcmp(called, IPSRUN_SUBJECT) == 0
-               ? run_subject()
-               : ipsrun_run_if_empty_image(called);
+               ? measure_and_write_step_costs()
+               : ipsrun_run_if_called_as_empty_program(called);
 }

@@ -60,14 +60,14 @@ int64_t ipsrun_measure_start_added_ps(enum ipsrun_start_kind child, bool spared,
  * end; clears *good on failure. */
 int64_t ipsrun_measure_thread_added_ps(bool *good);
 /* Is the interposer loaded in this process? */
-bool ipsrun_is_recorded(void);
+bool ipsrun_is_itself_recorded(void);
 /* Returns the C library's own function `name`, not the interposer's; NULL if it
  * is not found. */
-void *ipsrun_find_libc_function(const char *name);
+void *ipsrun_find_real_libc_function(const char *name);
 /* If `called` (argv[0]) shows that this process is the empty program whose
  * start is measured, does what a small program does at its end and returns its
  * exit status, which encodes the overhead that its agent reported
  * (ipsrun/starts.c). Else returns -1. */
-int ipsrun_run_if_empty_image(const char *called);
+int ipsrun_run_if_called_as_empty_program(const char *called);
 
 #endif

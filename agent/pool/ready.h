@@ -57,7 +57,7 @@ static inline bool ips_ready_is_eventfd(uint32_t ready)
            IPS_READY_NUMBER(ready);
 }
 /* Does `ready` mean that the poll found a message queue ready? */
-static inline bool ips_ready_is_queue(uint32_t ready)
+static inline bool ips_ready_is_message_queue(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
            (ready & IPS_READY_QUEUE_BIT);
@@ -66,7 +66,8 @@ static inline bool ips_ready_is_queue(uint32_t ready)
 static inline bool ips_ready_is_signalfd(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_OTHER &&
-           (ready & IPS_READY_SIGNALFD_BIT) && !ips_ready_is_queue(ready);
+           (ready & IPS_READY_SIGNALFD_BIT) &&
+           !ips_ready_is_message_queue(ready);
 }
 
 /* `ready` of the RECV of a datagram: did the program receive the whole

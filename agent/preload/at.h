@@ -65,7 +65,7 @@ void ips_store_linger_option_used(void);
 int ips_close_range_at(unsigned first, unsigned last, int flags, uint64_t site);
 int ips_dup3_at(int fd, int to, int flags, uint64_t site);
 int ips_shutdown_at(int fd, int how, uint64_t site);
-int ips_listen_at(int fd, int backlog, uint64_t site);
+int ips_call_listen_and_record(int fd, int backlog, uint64_t site);
 int ips_dup2_at(int fd, int to, uint64_t site);
 
 /* The next function is in preload/io/open.c. */

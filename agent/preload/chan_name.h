@@ -110,6 +110,6 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
 
 /* preload/io/segments.c: to be called when a UDP socket is identified. Notes
  * whether one call on it may move several datagrams (UDP_SEGMENT, UDP_GRO). */
-void ips_store_udp_segment_options_of_fd(int fd);
+void ips_note_if_fd_has_udp_segment_options(int fd);
 
 #endif

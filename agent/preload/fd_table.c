@@ -11,7 +11,7 @@ _Atomic(ips_fd_word *) ips_fd_chunks[IPS_FD_CHUNKS] IPS_TABLE_FIRST;
 static _Atomic int fd_top;
 /* The channel id counter and the table's first chunk, which nearly every
  * process needs. They are in memory that the core has mapped already and that
- * the kernel zeroes in every fork child (ips_core_memory_wiped_on_fork), so
+ * the kernel zeroes in every fork child (ips_core_get_memory_wiped_on_fork), so
  * they need no mapping of their own. */
 struct first {
     _Atomic uint32_t next_chan;
@@ -45,7 +45,7 @@ static ips_fd_word *get_or_map_chunk(unsigned fd)
     if (chunk)
         return chunk;
     const size_t bytes = IPS_FD_CHUNK * sizeof(ips_fd_word);
-    struct first *first = (struct first *)ips_core_memory_wiped_on_fork();
+    struct first *first = (struct first *)ips_core_get_memory_wiped_on_fork();
     if (first && fd < IPS_FD_CHUNK) {
         atomic_store_explicit(slot, first->chunk, memory_order_release);
         return first->chunk;
@@ -109,7 +109,7 @@ int ips_fd_upper_bound(void)
 uint32_t ips_fd_allocate_channel_id(void)
 {
     _Atomic uint32_t *page = atomic_load(&next_chan);
-    struct first *first = (struct first *)ips_core_memory_wiped_on_fork();
+    struct first *first = (struct first *)ips_core_get_memory_wiped_on_fork();
     if (!page && first)
         page = &first->next_chan;
     if (!page) {

@@ -65,7 +65,7 @@ bool ips_store_foreign_names_of_library(const struct link_map *l,
                                         const struct ips_module *m);
 /* Makes the names noted so far resolve to the libraries of the program that
  * define them, as if our library did not define them. */
-void ips_rebind_foreign_names(void);
+void ips_rebind_foreign_names_to_program(void);
 /* Writes an UNSEEN record if a library's function with a noted name may pass
  * its calls on to the C library's function of that name, because such calls are
  * not recorded. The thread must be able to write records already. */

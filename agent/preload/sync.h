@@ -238,8 +238,8 @@ bool ips_mutex_check_waiters_and_clear_mark(const pthread_mutex_t *m);
 
 /* Whether pthread_mutex_clocklock and its like accept these arguments. If not,
  * the wrapper only makes the real call, which refuses them. */
-static inline bool ips_sync_is_time_valid(clockid_t clock,
-                                          const struct timespec *t)
+static inline bool ips_sync_are_clock_and_time_valid(clockid_t clock,
+                                                     const struct timespec *t)
 {
     return (clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC) &&
            t->tv_nsec >= 0 && t->tv_nsec < 1000000000;

@@ -9,9 +9,9 @@
  * continues a run of failed attempts and needs no record. False: it is the
  * first of a run; if it is recorded, call ips_spin_restart_failure_series after
  * that. */
-bool ips_spin_count_failed_attempt(const struct ips_moment *call,
-                                   const struct ips_moment *ret, uint32_t chan,
-                                   uint64_t site);
+bool ips_spin_start_or_continue_failures(const struct ips_moment *call,
+                                         const struct ips_moment *ret,
+                                         uint32_t chan, uint64_t site);
 void ips_spin_restart_failure_series(void);
 struct ips_spin {
     uint64_t t, cpu;   /* stamp and CPU time of the first attempt's call */
@@ -23,8 +23,8 @@ struct ips_spin {
     uint32_t chan;
 };
 extern __thread struct ips_spin ips_spin IPS_IE;
-/* Like ips_spin_count_failed_attempt, for an attempt known to be the first of a
- * run; the caller records the attempt. */
+/* Like ips_spin_start_or_continue_failures, for an attempt known to be the
+ * first of a run; the caller records the attempt. */
 static inline void ips_spin_start_failure_series(struct ips_thread *me,
                                                  const struct ips_moment *call,
                                                  const struct ips_moment *ret,

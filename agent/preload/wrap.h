@@ -136,7 +136,7 @@ void *ips_find_old_version(const char *name);
 bool ips_resolves_to_libc(const char *name);
 /* Returns the end address of the write-protected memory (RELRO) that contains
  * `at`, in any listed library; 0: unknown. */
-uint64_t ips_find_protected_end(const void *at);
+uint64_t ips_find_relro_end(const void *at);
 #define IPS_STUBS 256u /* number of stubs in preload/start/stub.S */
 void *ips_find_and_store_real_of_stub(uint32_t index);
 
@@ -145,7 +145,7 @@ enum ips_wrap_state {                   /* values of ips_core.wrap_state */
                       IPS_WRAP_OFF, /* nothing is recorded in this process */
                       IPS_WRAP_ON,
 };
-void ips_wrap_start_library(void);
+void ips_wrap_initialize_agent(void);
 /* Writes a CALLS record with the CPU time that the start of an image or fork
  * child took since the thread CPU clock showed `from` (ns). A start varies too
  * much for a measured probe cost (cold library, first segment), so it is
@@ -165,7 +165,7 @@ void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status);
 static inline bool ips_wrap_start_library_and_check_recording(void)
 {
     if (unlikely(ips_core.wrap_state == IPS_WRAP_NEW))
-        ips_wrap_start_library();
+        ips_wrap_initialize_agent();
     return ips_core.wrap_state == IPS_WRAP_ON && !ips_me.in_vfork;
 }
 
@@ -180,8 +180,9 @@ static inline uint64_t ips_wrap_stamps_to_ns(uint64_t stamps)
 /* --- moments: stamp and CPU time ------------------------------------------ */
 
 /* ips_take_call_moment, ips_return_moment: stamp and thread CPU time just
- * before and just after a call (agent/record/cpu.h). ips_wakeup_moment: the
- * same after a call that does nothing but wait. */
+ * before and just after a call (agent/record/cpu.h).
+ * ips_take_wakeup_moment_and_check_sample: the same after a call that does
+ * nothing but wait. */
 static inline struct ips_moment ips_take_call_moment(void)
 {
     return ips_moment_now();
@@ -192,7 +193,8 @@ static inline struct ips_moment ips_return_moment(const struct ips_moment *call)
     ips_sample_check_call_return(call, &ret);
     return ret;
 }
-static inline struct ips_moment ips_wakeup_moment(const struct ips_moment *call)
+static inline struct ips_moment
+ips_take_wakeup_moment_and_check_sample(const struct ips_moment *call)
 {
     struct ips_moment ret = ips_moment_of_wait_return(call);
     ips_sample_check_call_return(call, &ret);
@@ -298,7 +300,7 @@ static inline void ips_close_open_call_at_scope_end(const uint32_t *mark)
 void ips_mark_whether_open_call_waits(const void *context);
 /* To be called when the process ends: closes the calls under way, and counts
  * them as lost if they may have moved bytes. */
-void ips_close_and_count_open_calls(void);
+void ips_close_open_calls_and_count_lost(void);
 /* To be called when the thread leaves the call in which it waits (cancellation,
  * longjmp): records the call as if a signal had ended it. */
 void ips_record_abandoned_call_if_blocked(void);
@@ -492,11 +494,11 @@ bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what);
 void ips_undo_limit_for_forbidden_calls(enum ips_forbids what, bool before);
 enum ips_forbids ips_classify_seccomp_operation(unsigned long operation);
 /* Whether a new program image must not load our library (seccomp filter). */
-bool ips_must_not_preload(void);
+bool ips_new_image_must_not_preload(void);
 /* Writes an UNSEEN record: from now on this process does things that leave no
  * records. `text` says which. */
 void ips_report_unrecorded_activity(const char *text);
-void ips_store_vfork_seccomp_filter(bool on);
+void ips_set_vfork_has_seccomp_filter(bool on);
 
 /* --- processes ------------------------------------------------------------ */
 
@@ -545,15 +547,16 @@ void ips_env_free(struct ips_env *env);
                                                      : NULL);                  \
     } while (0)
 
-/* ips_reap_count_and_get_cpu_since returns the CPU time (ns) of the children
- * reaped since ips_reap_take_snapshot; 0: none; ~0: other threads reaped
- * children meanwhile. For system and pclose, in which the C library waits. */
+/* ips_count_reaped_child_and_get_its_cpu returns the CPU time (ns) of the
+ * children reaped since ips_reap_take_snapshot; 0: none; ~0: other threads
+ * reaped children meanwhile. For system and pclose, in which the C library
+ * waits. */
 struct ips_reap {
     uint64_t cpu_ns;
     uint32_t count;
 };
 struct ips_reap ips_reap_take_snapshot(void);
-uint64_t ips_reap_count_and_get_cpu_since(struct ips_reap since);
+uint64_t ips_count_reaped_child_and_get_its_cpu(struct ips_reap since);
 
 /* The next three functions are in preload/process/thread.c. */
 void ips_thread_store_own_tid(void);       /* stores the caller's tid */
@@ -572,8 +575,8 @@ bool ips_record_inotify_read(const struct ips_io *io, const void *events,
  * reads the thread's CPU clock and its number of context switches now, even if
  * the last reading is recent. */
 struct ips_moment ips_file_call_take_start_moment(bool exact);
-void ips_file_call_end(const struct ips_moment *call, int64_t result,
-                       uint64_t site);
+void ips_file_call_count_and_record_if_slow(const struct ips_moment *call,
+                                            int64_t result, uint64_t site);
 /* Makes and records an fcntl with F_SETLK, F_SETLKW or their OFD forms. `real`
  * is the function that makes the call; returns its result. */
 int ips_call_fcntl_lock_and_record(int (*real)(int, int, ...), int fd,
@@ -609,8 +612,8 @@ uint64_t ips_store_queue_of_notify_signal(int q, int sig);
 void ips_restore_queue_of_notify_signal(int sig, uint64_t old);
 /* Returns the field `value` of the SIGNAL record for a signal with these fields
  * in its siginfo_t; the parameter `value` is si_value. */
-uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
-                                 uint64_t value);
+uint64_t ips_choose_signal_value_by_code(int sig, int code, int fd, long band,
+                                         uint64_t value);
 
 /* preload/process/signal.c: writes a SIGNAL record for a signal that was taken
  * at `at`; `value` is the result of ips_signal_record_value. */
@@ -618,7 +621,7 @@ void ips_record_signal_taken(enum ips_signal_how how, int sig, int code,
                              int32_t pid, uint64_t value, struct ips_moment at);
 /* Records system call `n` of syscall() if it sends a signal; makes it if it
  * sets a handler. True: the call was made, *r is its result. */
-bool ips_record_or_make_signal_syscall(long *r, long n, const long args[6],
+bool ips_record_kill_or_make_sigaction(long *r, long n, const long args[6],
                                        uint64_t site);
 
 /* Called by preload/start/entry.S. */

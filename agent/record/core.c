@@ -392,7 +392,7 @@ static void set_alive_mark_in_page_wiped_on_fork(void)
         ips_core.control->probe_extra_ns ? IPS_ALIVE_AND_BURNS : IPS_ALIVE;
 }
 
-void *ips_core_memory_wiped_on_fork(void)
+void *ips_core_get_memory_wiped_on_fork(void)
 {
     return ips_core.wiped;
 }

@@ -46,7 +46,7 @@ extern char **ips_core_arguments __attribute__((visibility("hidden")));
 /* Returns IPS_WIPED_BYTES of memory, 64-byte aligned, that the kernel zeroes in
  * every fork child; NULL: not available. */
 #define IPS_WIPED_BYTES 4160u
-void *ips_core_memory_wiped_on_fork(void);
+void *ips_core_get_memory_wiped_on_fork(void);
 
 uint64_t ips_core_stamp_now(void); /* current stamp (test options applied) */
 uint64_t ips_core_thread_cpu_ns(void); /* calling thread's CPU time, ns */

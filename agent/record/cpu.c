@@ -244,7 +244,7 @@ return_moment_without_syscalls(const struct ips_moment *call, uint64_t t)
                                        0);
 }
 
-static struct ips_moment take_moment_by_reading_clock(bool of_call)
+static struct ips_moment take_moment_and_write_due_records(bool of_call)
 {
     uint64_t t = ips_core_stamp_now();
     uint64_t last = ips_me.cpu_last;
@@ -315,7 +315,7 @@ take_moment_slow(bool of_call)
     uint64_t before = ips_me.cpu.read_cpu;
     struct ips_moment m = ips_core.cpu_marks
                               ? take_moment_and_set_mark(of_call)
-                              : take_moment_by_reading_clock(of_call);
+                              : take_moment_and_write_due_records(of_call);
     if (ips_sub_sat(m.cpu, before) < IPS_GUESS_NS)
         ips_agent_work_add_to_overhead(&apart, 0);
     return m;
@@ -470,7 +470,7 @@ uint64_t ips_cpu_read_clock_and_end_guesses(void)
     uint64_t last = ips_me.cpu_last;
     struct ips_guess *g = &ips_me.cpu.guess;
     if (g->blocks)
-        ips_guess_add_to_totals(
+        ips_guess_add_error_to_totals(
             g, (int64_t)(r.cpu - expected_cpu_at_reading(&line, stood && r.slot,
                                                          &r, last)));
     g->blocks = 0;

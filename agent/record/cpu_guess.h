@@ -144,7 +144,8 @@ static inline void ips_guess_adjust_window_length(struct ips_guess *g,
 }
 
 /* Adds the error `off` of the guesses since the last reading to the totals. */
-static inline void ips_guess_add_to_totals(struct ips_guess *g, int64_t off)
+static inline void ips_guess_add_error_to_totals(struct ips_guess *g,
+                                                 int64_t off)
 {
     uint64_t wrong = (uint64_t)(off < 0 ? -off : off);
     g->all_ns += g->given_ns;
@@ -171,7 +172,7 @@ ips_guess_start_next_window_and_cap_error(struct ips_guess *g, int64_t off)
     off = off > most ? most : off;
     if (g->blocks) {
         ips_guess_adjust_window_length(g, off);
-        ips_guess_add_to_totals(g, off);
+        ips_guess_add_error_to_totals(g, off);
     }
     g->off = g->off_read = off;
     g->blocks = 0;

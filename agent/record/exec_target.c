@@ -108,7 +108,7 @@ static bool does_loader_start_program(char *const argv[])
 
 /* Does the user allow AddressSanitizer's runtime to be loaded after other
  * libraries? */
-static bool asan_may_be_loaded_later(char *const envp[])
+static bool env_allows_asan_after_other_libraries(char *const envp[])
 {
     static const char name[] = "ASAN_OPTIONS=";
     for (; envp && *envp; envp++)
@@ -128,7 +128,7 @@ void ips_target_refine_by_arguments(struct ips_target *t, char *const argv[],
     else if (t->kind == IPS_TARGET_BY_HAND)
         t->kind = does_loader_start_program(argv) ? IPS_TARGET_TRACED
                                                   : IPS_TARGET_ASKED;
-    else if (asan_may_be_loaded_later(envp))
+    else if (env_allows_asan_after_other_libraries(envp))
         t->kind = IPS_TARGET_TRACED;
     if (t->kind == IPS_TARGET_TRACED)
         t->path[0] = '\0';
@@ -496,8 +496,8 @@ static bool does_path_need_dir_fd(int dir, const char *path)
  * descriptor `dir`, for a thread that does not have this descriptor. If `path`
  * is NULL or "", a path to the file `dir` itself. NULL if the path is too long.
  */
-static const char *format_path_without_dir_fd(char out[FOUND_BYTES], int dir,
-                                              const char *path)
+static const char *format_path_resolving_dir_fd(char out[FOUND_BYTES], int dir,
+                                                const char *path)
 {
     char after[FOUND_BYTES];
     if (!does_path_need_dir_fd(dir, path))
@@ -523,7 +523,7 @@ static __attribute__((noinline)) long
 inspect_file_without_dir_fd(struct inspection *l, int dir, const char *path)
 {
     char room[FOUND_BYTES];
-    l->path = format_path_without_dir_fd(room, dir, path);
+    l->path = format_path_resolving_dir_fd(room, dir, path);
     return ips_run_with_own_fd_table(open_and_inspect_target_file, l);
 }
 

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct ips_mark_slot) == 64, "a shift finds a place");
 /* A recently written STACK: its call site and stack pointer
  * (preload/sample/sample.h). */
 #define IPS_STACKS_RECENT 16u
-struct ips_stack_recent_slot {
+struct ips_recent_stack_slot_of_site {
     uint64_t site, sp;
 };
 
@@ -78,7 +78,7 @@ struct ips_traced_file {
 struct ips_extra {
     _Alignas(64) struct ips_mark_slot mark_slot[IPS_MARK_PLACES];
     struct ips_cpu_baseline mark_baseline;
-    struct ips_stack_recent_slot stacks[IPS_STACKS_RECENT];
+    struct ips_recent_stack_slot_of_site stacks[IPS_STACKS_RECENT];
     struct ips_trylock_series tries;
     struct ips_retry_series retry[IPS_RETRY_KINDS][IPS_RETRY_SERIES];
     uint8_t retry_next[IPS_RETRY_KINDS]; /* which series to replace next */

@@ -145,7 +145,7 @@ void ips_own_fd_table_reset_after_fork(void)
             atomic_store(&threads[i], 0);
 }
 
-void ips_own_fd_table_wait_and_switch_to_process(void)
+void ips_own_fd_table_use_process_not_threads(void)
 {
     atomic_store(&by_process, true);
     /* Wait until the helper threads that began before are gone. */
@@ -167,7 +167,7 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
     uint64_t signals = ips_sys_block_signals_small_stack();
     _Atomic uint32_t *place = claim_helper_slot(&unknown);
     /* Read by_process only after claiming the slot:
-     * ips_own_fd_table_wait_and_switch_to_process() sets it and then waits
+     * ips_own_fd_table_use_process_not_threads() sets it and then waits
      * until all claimed slots are free. */
     const bool process = atomic_load(&by_process);
     void *stack = place == &unknown ? NULL : &stacks[place - threads + 1];

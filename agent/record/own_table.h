@@ -45,7 +45,7 @@ extern bool ips_own_table_on __attribute__((visibility("hidden")));
 
 /* Call this before the program calls mq_notify(): from now on the helper is a
  * process. Returns when no helper thread is left. */
-void ips_own_fd_table_wait_and_switch_to_process(void);
+void ips_own_fd_table_use_process_not_threads(void);
 
 /* Calls function(arg) in a helper, which cannot reach the program's
  * descriptors. Returns the function's result, or -errno if no helper can be

@@ -8,7 +8,7 @@
 #define PAGE 4096u /* on some systems a fraction of a page */
 #define NO_PAGE UINTPTR_MAX
 
-static uintptr_t page_of(const void *at)
+static uintptr_t page_number_of(const void *at)
 {
     return (uintptr_t)at / PAGE;
 }
@@ -24,9 +24,9 @@ bool ips_is_word_readable(const void *at)
  * readable before; stores the page of `at` there. */
 static bool is_page_readable(const void *at, uintptr_t *known)
 {
-    if (page_of(at) == *known)
+    if (page_number_of(at) == *known)
         return true;
-    *known = page_of(at);
+    *known = page_number_of(at);
     return ips_is_word_readable(at);
 }
 
@@ -42,7 +42,7 @@ static bool is_text_readable(const char *text, uintptr_t *known)
     }
 }
 
-bool ips_is_text_readable(const char *text)
+bool ips_is_string_readable(const char *text)
 {
     uintptr_t known = NO_PAGE;
     return !text || is_text_readable(text, &known);

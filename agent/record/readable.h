@@ -21,7 +21,7 @@
 bool ips_is_word_readable(const void *at);
 /* Can the text be read up to its NUL? NULL counts as readable: every caller
  * tests for it. */
-bool ips_is_text_readable(const char *text);
+bool ips_is_string_readable(const char *text);
 /* Can the array of texts, which ends with NULL, and all the texts be read? NULL
  * counts as readable. */
 bool ips_is_text_list_readable(char *const *list);

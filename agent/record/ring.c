@@ -86,14 +86,14 @@ struct digest_writer {
     uint64_t stamp;                /* stamp of the newest record */
 };
 
-static uint32_t load_head_word(const struct ips_rec_head *h)
+static uint32_t load_record_head_word(const struct ips_rec_head *h)
 {
     return atomic_load_explicit(&h->word, memory_order_relaxed);
 }
 
 static uint64_t record_bytes(const struct ips_rec_head *h)
 {
-    return (uint64_t)(load_head_word(h) >> 8 & 0xff) * 8;
+    return (uint64_t)(load_record_head_word(h) >> 8 & 0xff) * 8;
 }
 
 static struct ips_rec_head *first_record_of(const struct ips_segment_map *m)
@@ -132,7 +132,8 @@ static struct channel_sum *find_or_add_channel_sum(struct ips_ring *r,
 }
 
 /* Do the record's bytes advance the position in a channel's byte stream? (The
- * bytes of datagrams do not; sum_channel_bytes_and_find_last excludes them.) */
+ * bytes of datagrams do not; sum_bytes_and_find_last_by_channel excludes them.)
+ */
 static bool counts_in_channel_sum(const struct ips_rec_head *h, uint32_t type)
 {
     return (type == IPS_REC_SEND || type == IPS_REC_RECV) && h->a &&
@@ -146,13 +147,13 @@ static uint64_t channel_sum_key(const struct ips_rec_head *h, uint32_t type)
 
 /* First pass over a segment to condense: for each channel and direction, sums
  * the bytes and notes the last record and whether the channel was closed. */
-static void sum_channel_bytes_and_find_last(struct ips_ring *r,
-                                            const struct ips_segment_map *m,
-                                            bool is_digest)
+static void sum_bytes_and_find_last_by_channel(struct ips_ring *r,
+                                               const struct ips_segment_map *m,
+                                               bool is_digest)
 {
     uint32_t dgram = 0;
     for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));) {
-        uint32_t type = load_head_word(h) & 0xff;
+        uint32_t type = load_record_head_word(h) & 0xff;
         bool addressed = dgram && dgram == h->a;
         dgram = type == IPS_REC_DGRAM ? h->a : 0;
         if (counts_in_channel_sum(h, type) && !addressed) {
@@ -187,7 +188,7 @@ static bool digest_keeps_record(struct ips_ring *r,
                                 const struct ips_rec_head *h,
                                 const struct digest_writer *w)
 {
-    uint32_t type = load_head_word(h) & 0xff;
+    uint32_t type = load_record_head_word(h) & 0xff;
     const struct channel_sum *sum;
     switch (type) {
     case IPS_REC_START:
@@ -238,7 +239,7 @@ static void copy_kept_records(struct ips_ring *r,
                               struct digest_writer *w)
 {
     for (struct ips_rec_head *h = NULL; (h = next_record_of(m, h));) {
-        uint32_t type = load_head_word(h) & 0xff;
+        uint32_t type = load_record_head_word(h) & 0xff;
         uint64_t bytes = record_bytes(h);
         if (type == IPS_REC_LOST && h->a < IPS_LOST_COUNT) {
             w->lost[h->a] += ((const struct ips_rec_lost *)h)->count;
@@ -260,9 +261,9 @@ static void copy_kept_records(struct ips_ring *r,
         if (sum &&
             sum->bytes != (uint64_t)((const struct ips_rec_io *)h)->result) {
             ((struct ips_rec_io *)out)->result = (int64_t)sum->bytes;
-            atomic_store_explicit(&out->word,
-                                  load_head_word(h) | IPS_REC_F_SUM << 16,
-                                  memory_order_relaxed);
+            atomic_store_explicit(
+                &out->word, load_record_head_word(h) | IPS_REC_F_SUM << 16,
+                memory_order_relaxed);
         }
         w->at += bytes;
     }
@@ -327,8 +328,8 @@ static int condense_oldest_segment(struct ips_ring *r)
         (r->digest.base && ips_segment_has_unpublished_record(&r->digest)))
         return ips_encode_lost_cause(IPS_LOST_NESTED);
     memset(r->sums, 0, sizeof(r->sums));
-    sum_channel_bytes_and_find_last(r, &r->digest, true);
-    sum_channel_bytes_and_find_last(r, &last, false);
+    sum_bytes_and_find_last_by_channel(r, &r->digest, true);
+    sum_bytes_and_find_last_by_channel(r, &last, false);
     bool in_place = true;
     if (r->spare_count) {
         /* A digest keeps two records a channel, so it may need more memory than

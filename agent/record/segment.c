@@ -401,7 +401,7 @@ bool ips_segment_close_if_complete_and_park(struct ips_stream *s)
 /* --- segments kept for reuse -----------------------------------------------
  */
 
-static void remove_kept_segment(struct ips_kept_segments *k, uint32_t i)
+static void remove_from_kept_segments(struct ips_kept_segments *k, uint32_t i)
 {
     k->count--;
     memmove(&k->map[i], &k->map[i + 1], (k->count - i) * sizeof(k->map[0]));
@@ -416,7 +416,7 @@ static struct ips_segment_map take_oldest_drained_segment(struct ips_stream *s)
         if (!is_drained(&s->kept_segments->map[i]))
             continue;
         out = s->kept_segments->map[i];
-        remove_kept_segment(s->kept_segments, i);
+        remove_from_kept_segments(s->kept_segments, i);
         return out;
     }
     if (is_drained(&s->prev)) {
@@ -443,7 +443,7 @@ static void keep_or_abandon_previous_segment(struct ips_stream *s)
     bool keep = k && ips_quota_is_half_free();
     while (k && k->count > (keep ? IPS_KEPT_MAX - 1 : 0)) {
         ips_segment_abandon_and_unmap(&k->map[0]);
-        remove_kept_segment(k, 0);
+        remove_from_kept_segments(k, 0);
     }
     if (keep)
         k->map[k->count++] = s->prev;

@@ -62,7 +62,7 @@ struct ips_core {
     _Atomic(struct ips_control *) shared;
     _Atomic bool share_later;     /* `shared` will be mapped at its first use */
     struct ips_segment_map spare; /* spare segment taken for the first stream */
-    void *wiped; /* memory after `alive`: ips_core_memory_wiped_on_fork */
+    void *wiped; /* memory after `alive`: ips_core_get_memory_wiped_on_fork */
     uint64_t pidns;
     uint64_t image_stamp;
     uint64_t retry_ticks;

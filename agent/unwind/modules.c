@@ -243,7 +243,7 @@ void ips_module_record_once_slow(uint64_t pc)
     ips_me.site_page = page;
 }
 
-void ips_modules_record_unloaded(void)
+void ips_modules_find_and_record_unloaded(void)
 {
     ips_unwind_clear_rules();
     for (unsigned i = 0, n = atomic_load(&used); i < n; i++) {
@@ -259,7 +259,7 @@ void ips_module_record_once_slow(uint64_t pc)
 {
     (void)pc;
 }
-void ips_modules_record_unloaded(void)
+void ips_modules_find_and_record_unloaded(void)
 {
 }
 #endif

@@ -56,6 +56,6 @@ static inline void ips_module_record_once(uint64_t pc)
 
 /* Call after a dlclose: writes a record with gone = 1 for each unloaded module.
  */
-void ips_modules_record_unloaded(void);
+void ips_modules_find_and_record_unloaded(void);
 
 #endif

@@ -341,7 +341,8 @@ static bool is_register_stable(const struct loop_turn *t, unsigned reg)
 /* Adds the instruction to the summary of the loop's turn. Returns false if it
  * uses a value that an earlier turn computed: then the loop does not merely
  * wait. */
-static bool add_instruction_to_turn(struct loop_turn *t, const struct insn *i)
+static bool add_insn_and_check_not_loop_carried(struct loop_turn *t,
+                                                const struct insn *i)
 {
     const unsigned slot = find_stack_variable(&t->slots, i);
     const bool kept = slot < t->slots.count;
@@ -398,7 +399,7 @@ static bool loop_only_waits(const uint8_t *code, size_t first, size_t end)
     }
     for (size_t next = first; next < end; next += i.length) {
         (void)decode_instruction(code, end, next, &i);
-        if (!add_instruction_to_turn(&t, &i))
+        if (!add_insn_and_check_not_loop_carried(&t, &i))
             return false;
     }
     return t.tests && t.reads <= LOADS_MOST &&

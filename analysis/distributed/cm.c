@@ -425,10 +425,9 @@ uint64_t ips_cm_count_incoming_links(const struct ips_cm_links *l)
     return n;
 }
 
-int ips_cm_find_peer_and_link_into_node(const struct ips_cm_links *l,
-                                        uint32_t node,
-                                        struct ips_cm_sender *out,
-                                        struct ips_err *err)
+int ips_cm_find_peer_and_link_of_node(const struct ips_cm_links *l,
+                                      uint32_t node, struct ips_cm_sender *out,
+                                      struct ips_err *err)
 {
     uint32_t low = 0, high = l->g->in_count;
     while (low < high) {

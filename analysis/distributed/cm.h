@@ -151,10 +151,9 @@ struct ips_cm_sender {
     uint32_t link; /* number of the link; the path continues at the peer, at the
                       link's out_node */
 };
-int ips_cm_find_peer_and_link_into_node(const struct ips_cm_links *l,
-                                        uint32_t node,
-                                        struct ips_cm_sender *out,
-                                        struct ips_err *err) IPS_MUST_USE;
+int ips_cm_find_peer_and_link_of_node(const struct ips_cm_links *l,
+                                      uint32_t node, struct ips_cm_sender *out,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 /* ---- counters ------------------------------------------------------------ */
 

@@ -189,7 +189,7 @@ static int mark_failed_if_error(struct ips_cm_async *a, int rc)
     return rc;
 }
 
-static int already_failed_error(struct ips_err *err)
+static int set_already_failed_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
@@ -302,7 +302,7 @@ static int relax_chain(struct ips_cm_async *a, uint32_t i, struct ips_err *err)
 int ips_cm_async_propagate_improved_values(struct ips_cm_async *a,
                                            struct ips_err *err)
 {
-    int rc = a->failed ? already_failed_error(err) : 0;
+    int rc = a->failed ? set_already_failed_error(err) : 0;
     if (rc == 0 && a->parent != IPS_CM_NONE && !a->begun) {
         for (uint32_t k = 0; k < a->outs.count; k++)
             enqueue_unlisted_links_of_node(a, a->outs.at[k].node);
@@ -316,9 +316,9 @@ int ips_cm_async_propagate_improved_values(struct ips_cm_async *a,
 
 /* ---- receiving and sending messages ------------------------------------- */
 
-static int store_received_label(struct ips_cm_async *a, uint32_t p,
-                                uint32_t link, struct label l, uint64_t at,
-                                struct ips_err *err)
+static int store_received_label_if_better(struct ips_cm_async *a, uint32_t p,
+                                          uint32_t link, struct label l,
+                                          uint64_t at, struct ips_err *err)
 {
     const struct ips_cm_peer *from = &a->l->peer[p];
     if (l.est >= IPS_TIME_LIMIT)
@@ -372,7 +372,7 @@ static int read_batch_and_store_better_labels(struct ips_cm_async *a,
                              "changes",
                              (unsigned long long)hops);
         if (rc == 0 && !r.bad)
-            rc = store_received_label(
+            rc = store_received_label_if_better(
                 a, p, link - 1, (struct label){est, (uint32_t)hops}, at, err);
     }
     if (rc == 0)
@@ -385,7 +385,7 @@ int ips_cm_async_store_values_and_owe_ack(struct ips_cm_async *a, uint32_t from,
                                           const uint8_t *data, size_t len,
                                           struct ips_err *err)
 {
-    int rc = a->failed ? already_failed_error(err) : 0;
+    int rc = a->failed ? set_already_failed_error(err) : 0;
     if (rc == 0 && from == IPS_CM_ROOT && len)
         rc = ips_err_set(err, IPS_E_PROTOCOL, "the root sends no values");
     if (rc == 0 && from != IPS_CM_ROOT)
@@ -407,7 +407,7 @@ int ips_cm_async_receive_ack(struct ips_cm_async *a, uint32_t from,
                              uint64_t count, struct ips_err *err)
 {
     if (a->failed)
-        return already_failed_error(err);
+        return set_already_failed_error(err);
     struct traffic *t = &a->traffic[from];
     if (count == 0 || count > t->unacked)
         return mark_failed_if_error(
@@ -479,7 +479,7 @@ int ips_cm_async_make_next_message(struct ips_cm_async *a,
                                    struct ips_err *err)
 {
     if (a->failed)
-        return already_failed_error(err);
+        return set_already_failed_error(err);
     for (uint32_t p = 0; p < a->l->peer_count; p++) {
         if (a->traffic[p].count)
             return mark_failed_if_error(a, make_batch(a, p, out, err));
@@ -503,7 +503,8 @@ int ips_cm_async_make_next_message(struct ips_cm_async *a,
     return 0;
 }
 
-const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a)
+const struct ips_cm_counts *
+ips_cm_async_get_counters(const struct ips_cm_async *a)
 {
     return &a->counts;
 }
@@ -517,7 +518,7 @@ int ips_cm_async_recompute_and_check_result(struct ips_cm_async *a,
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (a->failed)
-        return already_failed_error(err);
+        return set_already_failed_error(err);
     if (a->parent != IPS_CM_NONE || a->waiting > 0)
         return mark_failed_if_error(
             a, ips_err_set(err, IPS_E_PROTOCOL,

@@ -71,7 +71,8 @@ int ips_cm_async_propagate_improved_values(struct ips_cm_async *a,
 int ips_cm_async_make_next_message(struct ips_cm_async *a,
                                    struct ips_cm_message *out,
                                    struct ips_err *err) IPS_MUST_USE;
-const struct ips_cm_counts *ips_cm_async_counts(const struct ips_cm_async *a);
+const struct ips_cm_counts *
+ips_cm_async_get_counters(const struct ips_cm_async *a);
 
 /* Called in phase II, when the values are final. Sets *out to the result of
  * ips_longest_path_compute_ests() for this subgraph with its remote values.

@@ -160,7 +160,7 @@ static int mark_failed_if_error(struct ips_cm_sync *s, int rc)
     return rc;
 }
 
-static int already_failed_error(struct ips_err *err)
+static int set_already_failed_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_PROTOCOL,
                        "this computation has failed already");
@@ -195,9 +195,9 @@ static void append_links_of_node_to_send_lists(struct ips_cm_sync *s,
 
 /* Raises *a, the EST of node i by its chain arc, to the EST by its cross arc if
  * that is greater. Returns false if chain c has to wait for a value. */
-static bool raise_est_by_cross_arc_or_wait(struct ips_cm_sync *s, uint32_t c,
-                                           uint32_t i, uint64_t *a,
-                                           uint8_t *won)
+static bool raise_est_by_arc_or_make_chain_wait(struct ips_cm_sync *s,
+                                                uint32_t c, uint32_t i,
+                                                uint64_t *a, uint8_t *won)
 {
     const struct ips_graph *g = s->g;
     struct cursor *cur = &s->cur[c];
@@ -240,7 +240,7 @@ static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
         uint8_t won = 0;
         if ((g->w[i] | a) >= IPS_TIME_LIMIT)
             a = IPS_TIME_LIMIT;
-        if (!raise_est_by_cross_arc_or_wait(s, c, i, &a, &won))
+        if (!raise_est_by_arc_or_make_chain_wait(s, c, i, &a, &won))
             break;
         if (a >= IPS_TIME_LIMIT)
             return ips_err_set(err, IPS_E_LIMIT,
@@ -262,7 +262,7 @@ static int compute_chain_until_wait(struct ips_cm_sync *s, uint32_t c,
 
 int ips_cm_sync_compute_ready_chains(struct ips_cm_sync *s, struct ips_err *err)
 {
-    int rc = s->failed ? already_failed_error(err) : 0;
+    int rc = s->failed ? set_already_failed_error(err) : 0;
     s->counts.passes += s->ready_count > 0;
     while (rc == 0 && s->ready_count)
         rc = compute_chain_until_wait(s, s->ready[--s->ready_count], err);
@@ -282,7 +282,7 @@ int ips_cm_sync_make_next_batch(struct ips_cm_sync *s,
 {
     uint32_t p = 0;
     if (s->failed)
-        return already_failed_error(err);
+        return set_already_failed_error(err);
     while (p < s->l->peer_count && s->traffic[p].sent == s->traffic[p].known)
         p++;
     if (p == s->l->peer_count)
@@ -355,7 +355,7 @@ int ips_cm_sync_receive_batch(struct ips_cm_sync *s, uint32_t p,
     uint32_t links = s->l->peer[p].in_count, n = 0, link = 0;
     uint64_t est = 0, at = 0;
     int rc = s->failed
-                 ? already_failed_error(err)
+                 ? set_already_failed_error(err)
                  : ips_cm_verify_checksum_and_init_reader(&r, data, len, err);
     if (rc == 0)
         rc = ips_cm_read_batch_head_and_check_order(&r, &s->traffic[p].next_in,
@@ -431,7 +431,7 @@ int ips_cm_sync_move_result_out(struct ips_cm_sync *s, struct ips_est *out,
     memset(out, 0, sizeof(*out));
     out->end = IPS_NO_NODE;
     if (s->failed || !s->est)
-        return already_failed_error(err);
+        return set_already_failed_error(err);
     if (s->unfinished)
         return ips_cm_sync_stall_error(s, err);
     out->est = s->est;

@@ -58,7 +58,8 @@ static uint8_t *reserve_bytes(struct ips_joins_bytes *b, size_t more)
     return b->data + b->len;
 }
 
-static void set_length_from_end(struct ips_joins_bytes *b, const uint8_t *end)
+static void set_byte_length_from_end(struct ips_joins_bytes *b,
+                                     const uint8_t *end)
 {
     b->len = (size_t)(end - b->data);
 }
@@ -154,7 +155,7 @@ static int write_heads_of_chains_with_joins(struct maker *m,
         at = ips_varint_write(at, in - ins);
         at = ips_varint_write(at, m->bytes[c]);
         at = ips_varint_write(at, chain->pid);
-        set_length_from_end(b, ips_varint_write(at, chain->tid));
+        set_byte_length_from_end(b, ips_varint_write(at, chain->tid));
         before = m->last[c] + 1;
     }
     return 0;
@@ -205,7 +206,7 @@ static int write_remote_sends(const struct maker *m, const struct ips_graph *g,
             at = ips_varint_write(at, ips_varint_zigzag_difference(last.at, t));
             last.at = t;
         }
-        set_length_from_end(b, at);
+        set_byte_length_from_end(b, at);
     }
     return 0;
 }
@@ -234,7 +235,7 @@ static int write_remote_receives(const struct ips_graph *g, unsigned flags,
                 at = ips_varint_write(at, g->wait[in->node]);
             last = t;
         }
-        set_length_from_end(b, at);
+        set_byte_length_from_end(b, at);
     }
     free(pos);
     return fine ? 0 : no_memory(err);
@@ -276,7 +277,7 @@ static int write_or_count_end_candidates(const struct maker *m,
             return no_memory(err);
         at = ips_varint_write(at, last);
         at = ips_varint_write(at, all ? 0 : (uint64_t)m->last[c] + 1);
-        set_length_from_end(b, ips_varint_write(at, m->e.est[last]));
+        set_byte_length_from_end(b, ips_varint_write(at, m->e.est[last]));
     }
     return 0;
 }
@@ -295,11 +296,11 @@ static int write_counts_of_joins_head(struct ips_joins_bytes *b,
     at = ips_varint_write(at, h->joins);
     at = ips_varint_write(at, h->ins);
     at = ips_varint_write(at, h->outs);
-    set_length_from_end(b, ips_varint_write(at, h->candidates));
+    set_byte_length_from_end(b, ips_varint_write(at, h->candidates));
     return 0;
 }
 
-static uint32_t compute_channel_end_bound(const struct ips_graph *g)
+static uint32_t greatest_channel_end_plus_one(const struct ips_graph *g)
 {
     uint32_t ends = 0;
     for (uint32_t k = 0; k < g->in_count; k++)
@@ -317,7 +318,7 @@ static int write_joins_except_arcs(struct maker *m, struct ips_err *err)
     struct ips_joins_head h = {.flags = (wall ? IPS_JOINS_WALL : 0) |
                                         (g->out_ns ? IPS_JOINS_NS : 0),
                                .total = m->out->total,
-                               .ends = compute_channel_end_bound(g),
+                               .ends = greatest_channel_end_plus_one(g),
                                .chains = m->chains,
                                .joins = m->joins,
                                .ins = g->in_count,
@@ -390,7 +391,7 @@ static int write_join_arcs_of_chain(struct maker *m, uint32_t c, uint32_t *in,
                 s.source[k] = source;
             }
             at = ips_varint_write(at, what << 1 | !open);
-            set_length_from_end(
+            set_byte_length_from_end(
                 b, ips_varint_write(
                        at, ips_varint_zigzag_difference(s.add[k], add)));
             s.add[k] = add;
@@ -471,7 +472,7 @@ int ips_joins_encode_send_receive_times(const struct ips_graph *full,
     out->total = ips_graph_sum_chain_arcs(full);
     struct ips_joins_head h = {.flags = IPS_JOINS_MOMENTS,
                                .total = out->total,
-                               .ends = compute_channel_end_bound(full),
+                               .ends = greatest_channel_end_plus_one(full),
                                .ins = full->in_count,
                                .outs = full->out_count};
     int rc = write_counts_of_joins_head(&out->head, &h, err);
@@ -506,7 +507,7 @@ int ips_joins_decode_receive_values(const uint8_t *data, size_t len,
             in_tail = true;
         }
         at = ips_varint_read(at, &step);
-        last = ips_varint_add_zigzag_difference(last, step);
+        last = ips_add_zigzag_difference(last, step);
         (*value)[k] = last - 1; /* 0 becomes IPS_IN_ABSENT */
     }
     if (k == count && at == end)

@@ -146,11 +146,13 @@ int ips_joined_decode_and_solve(const struct ips_machine_joins *parts,
  * ips_longest_path_compute_ests() on that machine needs it in in_value. */
 uint64_t ips_joined_get_value_of_receive(const struct ips_joined *j, uint32_t p,
                                          uint32_t k);
-uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p);
+uint32_t ips_joined_count_receives_of_machine(const struct ips_joined *j,
+                                              uint32_t p);
 /* Encodes the values of machine p's remote receives, from receive *k on, for
  * FinishAsk.values: at most `cap` bytes, which must be at least
  * IPS_VARINT_BYTES. *last is the value encoded last (0 at the start). Returns
- * the number of bytes. After the last value *k is ips_joined_count_receives().
+ * the number of bytes. After the last value *k is
+ * ips_joined_count_receives_of_machine().
  * */
 size_t ips_joined_encode_receive_values(const struct ips_joined *j, uint32_t p,
                                         uint32_t *k, uint64_t *last,

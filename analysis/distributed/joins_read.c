@@ -52,7 +52,7 @@ static inline uint64_t
 read_and_add_signed_difference(struct ips_joined_machine *p, uint64_t from,
                                bool *bad)
 {
-    return ips_varint_add_zigzag_difference(
+    return ips_add_zigzag_difference(
         from, read_varint_with_limit(p, UINT64_MAX, bad));
 }
 
@@ -171,7 +171,7 @@ static bool read_source_of_remote_send(struct ips_joins_reader *r,
     uint64_t source = read_varint_with_limit(p, UINT64_MAX, &bad);
     if (source)
         last->join =
-            (uint32_t)ips_varint_add_zigzag_difference(last->join, source - 1);
+            (uint32_t)ips_add_zigzag_difference(last->join, source - 1);
     if (source && last->join >= p->head.joins)
         return false;
     last->p = read_and_add_signed_difference(p, last->p, &bad);

@@ -123,7 +123,7 @@ static inline bool read_next_arc_and_store_finished_join(
     }
     what >>= 1;
     uint64_t a = c->s.add[c->slot] =
-        ips_varint_add_zigzag_difference(c->s.add[c->slot], step);
+        ips_add_zigzag_difference(c->s.add[c->slot], step);
     bool fits = c->open && c->join < c->join_end && c->at <= c->end &&
                 a + IPS_TIME_LIMIT < 2 * IPS_TIME_LIMIT;
     *source = IPS_NO_NODE;
@@ -131,7 +131,7 @@ static inline bool read_next_arc_and_store_finished_join(
     *add = (int64_t)a;
     *far = 0;
     if (what >= 2) {
-        uint32_t local = (uint32_t)ips_varint_add_zigzag_difference(
+        uint32_t local = (uint32_t)ips_add_zigzag_difference(
             (uint64_t)c->s.source[c->slot] + 1, what - 2);
         c->s.source[c->slot] = local;
         *source = *won = p->join + local;
@@ -201,7 +201,7 @@ prefetch_data_of_next_arcs(const struct solver *s, const struct chain *c)
     }
 }
 
-static void solve_chain(struct solver *s, uint32_t number)
+static void solve_chain_until_it_waits(struct solver *s, uint32_t number)
 {
     struct chain *c = &s->chain[number];
     const struct ips_joined_machine *p = &s->j->machine[c->machine];
@@ -309,7 +309,7 @@ static int solve_all_chains(struct solver *s, struct ips_joins_reader *r,
     while (!s->bad && s->bits < IPS_TIME_LIMIT &&
            (s->ready_count || next < j->chain_count)) {
         uint32_t c = s->ready_count ? s->ready[--s->ready_count] : next++;
-        solve_chain(s, c);
+        solve_chain_until_it_waits(s, c);
         over += s->chain[c].over;
     }
     if (s->bits >= IPS_TIME_LIMIT)
@@ -392,7 +392,8 @@ static uint64_t value_of_join(const struct ips_joined *j, uint32_t join)
     return join == IPS_NO_NODE ? 0 : j->d[join] - 1;
 }
 
-uint32_t ips_joined_count_receives(const struct ips_joined *j, uint32_t p)
+uint32_t ips_joined_count_receives_of_machine(const struct ips_joined *j,
+                                              uint32_t p)
 {
     return j->machine[p].head.ins;
 }
@@ -415,7 +416,7 @@ size_t ips_joined_encode_receive_values(const struct ips_joined *j, uint32_t p,
                                         uint32_t *k, uint64_t *last,
                                         uint8_t *to, size_t cap)
 {
-    uint32_t n = ips_joined_count_receives(j, p);
+    uint32_t n = ips_joined_count_receives_of_machine(j, p);
     uint8_t *at = to;
     for (; *k < n && cap - (size_t)(at - to) >= IPS_VARINT_BYTES; ++*k) {
         uint64_t value = ips_joined_get_value_of_receive(j, p, *k) +

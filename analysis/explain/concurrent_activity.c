@@ -280,7 +280,7 @@ static uint32_t *waiting_list_of_role(struct sweep *s, uint32_t role,
     return state == WAIT_ASKED ? &s->asked_head[role] : &s->role_head[role];
 }
 
-static int apply_change(struct sweep *s, const struct change *to)
+static int apply_chain_state_change(struct sweep *s, const struct change *to)
 {
     uint32_t c = to->chain;
     if (to->state >= STATES) {
@@ -349,7 +349,7 @@ static int collect_chain_arcs_of_path(struct sweep *s)
 }
 
 /* Returns how many threads of a role have ended after `t`. */
-static uint32_t count_ended_after(const struct ended *e, uint64_t t)
+static uint32_t count_threads_ended_after(const struct ended *e, uint64_t t)
 {
     uint32_t low = 0, high = e->count;
     while (low < high) {
@@ -414,7 +414,8 @@ static struct moment classify_current_core_underuse(const struct sweep *s,
     struct moment m = {.of = -1, .waiter = NO_CHAIN};
     uint32_t waits = s->workers[WAIT_LOCK] + s->workers[WAIT_PEER] +
                      s->workers[WAIT_ASKED] + s->workers[WAIT_OTHER];
-    uint32_t gone = count_ended_after(&s->ended[s->ask->role[c]], s->began[c]);
+    uint32_t gone =
+        count_threads_ended_after(&s->ended[s->ask->role[c]], s->began[c]);
     if (s->state[c] != BUSY)
         return m;
     m.busy = s->workers[BUSY] + !s->ask->worker[c];
@@ -503,7 +504,7 @@ static int classify_path_arc_and_sum_oversubscription(struct sweep *s,
     while (now < p->to) {
         uint64_t until = p->to;
         for (; s->next < s->changes && s->change[s->next].t <= now; s->next++) {
-            if (apply_change(s, &s->change[s->next]) < 0)
+            if (apply_chain_state_change(s, &s->change[s->next]) < 0)
                 return s->err->code;
         }
         if (s->next < s->changes)

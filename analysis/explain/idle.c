@@ -72,8 +72,8 @@ static void advance_to_active_span(struct span_iterator *t, uint64_t to)
     t->reported_ns = to;
 }
 
-static void advance_to_wait_span(struct span_iterator *t, uint64_t to,
-                                 uint32_t cause)
+static void set_current_span_to_wait_until(struct span_iterator *t, uint64_t to,
+                                           uint32_t cause)
 {
     t->now = (struct span){
         .from = t->reported_ns,
@@ -104,12 +104,13 @@ static void advance_to_next_span_of_sleep(const struct sweep *s,
         }
         break;
     }
-    advance_to_wait_span(t, to, cause);
+    set_current_span_to_wait_until(t, to, cause);
 }
 
 /* Makes the next span that is not empty. Returns false if the chain has
  * ended. */
-static bool next_span(const struct sweep *s, struct span_iterator *t)
+static bool advance_to_next_nonempty_span(const struct sweep *s,
+                                          struct span_iterator *t)
 {
     const struct ips_waits *w = s->w;
     for (;;) {
@@ -131,7 +132,7 @@ static bool next_span(const struct sweep *s, struct span_iterator *t)
             t->wait++;
         const struct ips_wait *x = t->wait < end ? &w->wait[t->wait] : NULL;
         if (x && x->from <= t->reported_ns)
-            advance_to_wait_span(t, x->to, x->cause);
+            set_current_span_to_wait_until(t, x->to, x->cause);
         else
             advance_to_active_span(t, x ? x->from : asleep);
         return true;
@@ -166,7 +167,7 @@ static void add_span_to_current_sums(struct sweep *s, const struct span *x)
     }
 }
 
-static void leave_span(struct sweep *s, const struct span *x)
+static void subtract_span_at_its_end(struct sweep *s, const struct span *x)
 {
     uint64_t length = x->to - x->from;
     if (x->waits && (s->spinning >> x->cause & 1)) {
@@ -191,7 +192,8 @@ static void leave_span(struct sweep *s, const struct span *x)
 
 /* Returns how many whole ns accrue in `length` ns at rate `per` (in 2^-32 ns
  * per ns). The fraction of a ns is carried from call to call in *left. */
-static uint64_t accrue_ns(uint64_t per, uint64_t length, uint64_t *left)
+static uint64_t compute_accrued_ns_at_rate(uint64_t per, uint64_t length,
+                                           uint64_t *left)
 {
     ips_u128 sum = (ips_u128)per * length + *left;
     *left = (uint64_t)(sum & UINT32_MAX);
@@ -228,15 +230,16 @@ static void account_core_time_between(struct sweep *s, uint64_t a, uint64_t b)
     if (a >= b)
         return;
     uint64_t length = b - a, room = s->cores * length;
-    s->backlog += accrue_ns(s->cpu_rate, length, &s->cpu_rest);
+    s->backlog += compute_accrued_ns_at_rate(s->cpu_rate, length, &s->cpu_rest);
     uint64_t running = deduct_at_most_ns(&room, s->backlog);
     s->backlog -= running;
     o->running += running;
     o->spun += deduct_at_most_ns(&room, s->spinners * length);
     o->others += deduct_at_most_ns(
-        &room, accrue_ns(s->delay_rate, length, &s->delay_rest));
-    o->unknown +=
-        deduct_at_most_ns(&room, accrue_ns(s->off_rate, length, &s->off_rest));
+        &room,
+        compute_accrued_ns_at_rate(s->delay_rate, length, &s->delay_rest));
+    o->unknown += deduct_at_most_ns(
+        &room, compute_accrued_ns_at_rate(s->off_rate, length, &s->off_rest));
     if (s->begun == 0)
         o->before += room;
     else if (s->left == 0)
@@ -283,11 +286,11 @@ static void run_sweep(struct sweep *s)
         account_core_time_between(s, t, x->now.to);
         t = ips_max_u64(t, x->now.to);
         if (x->begun)
-            leave_span(s, &x->now);
+            subtract_span_at_its_end(s, &x->now);
         else
             s->begun++;
         x->begun = true;
-        if (next_span(s, x))
+        if (advance_to_next_nonempty_span(s, x))
             add_span_to_current_sums(s, &x->now);
         else
             s->heap[0] = s->heap[--s->left];

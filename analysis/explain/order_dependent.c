@@ -231,8 +231,8 @@ static bool same_process(const struct ips_graph *g, uint32_t a, uint32_t b)
 
 /* Returns the chain of the child process whose end node i, a JOIN, waited for,
  * if chain c forked the child; else UINT32_MAX. */
-static uint32_t child_process_joined_at(const struct ips_graph *g, uint32_t c,
-                                        uint32_t i)
+static uint32_t chain_of_child_joined_at_node(const struct ips_graph *g,
+                                              uint32_t c, uint32_t i)
 {
     if (g->kind[i] != IPS_NODE_JOIN || g->xkind[i] != IPS_X_LIFETIME ||
         g->xpred[i] == IPS_NO_NODE)
@@ -255,7 +255,7 @@ static int add_questions_on_child_end_order(struct order_search *l)
         uint32_t before = UINT32_MAX, before_end = 0;
         for (uint32_t i = is->first; i < is->first + is->count && rc == 0;
              i++) {
-            uint32_t child = child_process_joined_at(g, c, i),
+            uint32_t child = chain_of_child_joined_at_node(g, c, i),
                      end = g->xpred[i];
             if (child == UINT32_MAX)
                 continue;
@@ -306,8 +306,8 @@ static void compute_last_node_of_chain_before_each_node(
     }
 }
 
-static void mark_pattern_of_question(struct order_search *l,
-                                     const struct question *q)
+static void mark_node_and_chains_of_question(struct order_search *l,
+                                             const struct question *q)
 {
     count_and_mark_node(l, q->pattern, q->node);
     for (int k = 0; k < 3; k++)
@@ -343,7 +343,7 @@ static int answer_all_order_questions(struct order_search *l)
         if (q->chain != of)
             l->out->unchecked++;
         if (q->chain != of || l->known[q->then] <= q->first)
-            mark_pattern_of_question(l, q);
+            mark_node_and_chains_of_question(l, q);
     }
     ips_computation_order_release(&order);
     return 0;

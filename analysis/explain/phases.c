@@ -216,8 +216,9 @@ static int alloc_work_arrays(struct work *w, uint32_t count, uint32_t bins,
     return 0;
 }
 
-int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
-                    uint32_t bins, struct ips_phases *out, struct ips_err *err)
+int ips_phases_find_in_series(const struct ips_phase_series *series,
+                              uint32_t count, uint32_t bins,
+                              struct ips_phases *out, struct ips_err *err)
 {
     struct work w;
     out->count = 0;

@@ -53,8 +53,9 @@ struct ips_phases {
 
 /* Cuts the series and merges similar neighbours. With 0 bins there are no
  * phases. */
-int ips_phases_find(const struct ips_phase_series *series, uint32_t count,
-                    uint32_t bins, struct ips_phases *out,
-                    struct ips_err *err) IPS_MUST_USE;
+int ips_phases_find_in_series(const struct ips_phase_series *series,
+                              uint32_t count, uint32_t bins,
+                              struct ips_phases *out,
+                              struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -83,7 +83,7 @@ static bool is_receive(const struct ips_graph *g, uint32_t i)
     return g->kind[i] == IPS_NODE_RECV && g->xkind[i] != IPS_X_LIFETIME;
 }
 
-static int collect_and_sort_served_end_events(struct finding *f)
+static int collect_and_sort_events_of_served_ends(struct finding *f)
 {
     const struct ips_graph *g = f->g;
     uint64_t room = 0;
@@ -271,8 +271,9 @@ static int make_working_periods(struct finding *f)
     return 0;
 }
 
-static void add_queued_behind(const struct finding *f, struct ips_request *r,
-                              uint32_t front, uint64_t ns)
+static void add_time_queued_behind_request(const struct finding *f,
+                                           struct ips_request *r,
+                                           uint32_t front, uint64_t ns)
 {
     struct queued_behind *b = &f->behind[front];
     uint32_t self = (uint32_t)(r - f->out->r);
@@ -314,7 +315,7 @@ static uint64_t sum_ns_on_others_and_record_queueing(const struct finding *f,
             continue;
         sum += b - a;
         from = b;
-        add_queued_behind(f, r, s->request, b - a);
+        add_time_queued_behind_request(f, r, s->request, b - a);
     }
     return sum;
 }
@@ -494,7 +495,7 @@ int ips_requests_find(const struct ips_graph *g,
     out->pipelined_end = calloc((size_t)end_count + 1, 1);
     if (!out->pipelined_end)
         return no_memory(&f);
-    int rc = collect_and_sort_served_end_events(&f);
+    int rc = collect_and_sort_events_of_served_ends(&f);
     if (rc == 0)
         rc = find_requests(&f);
     free(f.touch);

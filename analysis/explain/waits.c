@@ -15,7 +15,8 @@ void ips_waits_release(struct ips_waits *w)
 
 /* ---- placing waits on the clock ------------------------------------------ */
 
-static bool has_wait_ended_by_cross_arc(const struct ips_waits *w, uint32_t i)
+static bool has_node_wait_ended_by_cross_arc(const struct ips_waits *w,
+                                             uint32_t i)
 {
     for (uint64_t k = w->first[i]; k < w->first[i + 1]; k++)
         if (w->wait[k].of_node)
@@ -27,7 +28,7 @@ uint64_t ips_waits_sleep_begin_ns(const struct ips_waits *w, uint32_t i)
 {
     /* The node has neither a cross arc nor a wait: the thread was off the CPU
      * during a call because it was preempted, not because it waited. */
-    if (w->g->xkind[i] == IPS_X_NONE && !has_wait_ended_by_cross_arc(w, i))
+    if (w->g->xkind[i] == IPS_X_NONE && !has_node_wait_ended_by_cross_arc(w, i))
         return w->at[i];
     uint64_t from = ips_sub_sat(w->at[i], w->g->wait[i]);
     bool first = i == 0 || w->g->kind[i] == IPS_NODE_START;
@@ -61,9 +62,10 @@ static void place_waits_of_arc(struct ips_waits *w, uint32_t i, bool first_node)
     }
 }
 
-int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
-                             uint64_t count, struct ips_waits *out,
-                             struct ips_err *err)
+int ips_waits_set_begin_and_end_times(const struct ips_graph *g,
+                                      struct ips_wait *wait, uint64_t count,
+                                      struct ips_waits *out,
+                                      struct ips_err *err)
 {
     size_t n = (size_t)g->node_count + 1;
     uint64_t k = 0;

@@ -46,8 +46,8 @@ struct ips_wait {
     bool of_node;    /* the cross arc of node `arc` ended the wait */
     uint64_t ns;     /* length of the wait; all of it is blamed */
     uint64_t end_ns; /* when the wait ended; not read if of_node is set */
-    /* Set by ips_waits_place_on_clock(): the wait's place [from, to) on the
-     * clock, at most `ns` long; empty if from == to. */
+    /* Set by ips_waits_set_begin_and_end_times(): the wait's place [from, to)
+     * on the clock, at most `ns` long; empty if from == to. */
     uint64_t from, to;
 };
 
@@ -65,9 +65,10 @@ struct ips_waits {
 /* Places all waits on the clock. They must be sorted by arc, and in order of
  * time within an arc. IPS_E_USAGE: the graph has no times, or the waits are not
  * sorted. O(nodes). */
-int ips_waits_place_on_clock(const struct ips_graph *g, struct ips_wait *wait,
-                             uint64_t count, struct ips_waits *out,
-                             struct ips_err *err) IPS_MUST_USE;
+int ips_waits_set_begin_and_end_times(const struct ips_graph *g,
+                                      struct ips_wait *wait, uint64_t count,
+                                      struct ips_waits *out,
+                                      struct ips_err *err) IPS_MUST_USE;
 void ips_waits_release(struct ips_waits *w);
 
 /* Returns when the thread fell asleep in the wait that ended at node i; at[i]

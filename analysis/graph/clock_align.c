@@ -37,7 +37,7 @@ static void init_polygon_with_all_lines(struct polygon *p)
     p->c[3] = (struct corner){-SLOPE_MAX, OFFSET_MAX};
 }
 
-static long double line_at(const struct corner *c, long double x)
+static long double evaluate_line_at(const struct corner *c, long double x)
 {
     return c->offset + c->slope * x;
 }
@@ -47,7 +47,7 @@ static long double line_at(const struct corner *c, long double x)
 static long double distance_of_line_beyond_bound(const struct corner *c,
                                                  const struct point *p)
 {
-    long double d = line_at(c, p->x) - p->y;
+    long double d = evaluate_line_at(c, p->x) - p->y;
     return p->upper ? d : -d;
 }
 
@@ -146,13 +146,14 @@ static struct corner mean_of_bounded_corners(const struct polygon *poly,
 
 /* Returns the distance at x between `line` and the line of the polygon that is
  * furthest from it. */
-static long double distance_to_furthest_line(const struct polygon *poly,
-                                             const struct corner *line,
-                                             long double x)
+static long double
+max_distance_of_polygon_from_line_at(const struct polygon *poly,
+                                     const struct corner *line, long double x)
 {
     long double most = 0;
     for (size_t i = 0; i < poly->n; i++) {
-        long double d = line_at(&poly->c[i], x) - line_at(line, x);
+        long double d =
+            evaluate_line_at(&poly->c[i], x) - evaluate_line_at(line, x);
         d = d < 0 ? -d : d;
         most = d > most ? d : most;
     }
@@ -167,10 +168,10 @@ static int64_t round_to_nearest_integer(long double v)
 /* Cuts the points, in order of time, into pieces that one line each can
  * satisfy. Sets *best to the polygon of the piece that spans the longest time,
  * and *pieces to the number of pieces. */
-static void find_longest_piece_and_count_pieces(const struct point *p,
-                                                size_t count,
-                                                struct polygon *best,
-                                                uint32_t *pieces)
+static void find_longest_linear_piece_and_count_all(const struct point *p,
+                                                    size_t count,
+                                                    struct polygon *best,
+                                                    uint32_t *pieces)
 {
     static _Thread_local struct polygon poly;
     long double longest = -1;
@@ -206,8 +207,10 @@ static long double max_distance_to_lines_of_pieces(const struct point *p,
         n = clip_polygon_and_count_fitting_points(p + at, count - at, &poly);
         n = n ? n : 1;
         (void)mean_of_bounded_corners(&poly, &bounded);
-        long double a = distance_to_furthest_line(&poly, line, p[at].x);
-        long double z = distance_to_furthest_line(&poly, line, p[at + n - 1].x);
+        long double a =
+            max_distance_of_polygon_from_line_at(&poly, line, p[at].x);
+        long double z =
+            max_distance_of_polygon_from_line_at(&poly, line, p[at + n - 1].x);
         long double d = a > z ? a : z;
         for (size_t i = at; !bounded && i < at + n; i++) {
             long double far = distance_of_line_beyond_bound(line, &p[i]) + own;
@@ -223,7 +226,7 @@ static void make_fit(const struct ips_clock_point *points,
                      struct ips_clock_span span, struct ips_clock_fit *out)
 {
     static _Thread_local struct polygon best;
-    find_longest_piece_and_count_pieces(p, count, &best, &out->pieces);
+    find_longest_linear_piece_and_count_all(p, count, &best, &out->pieces);
     struct corner line = mean_of_bounded_corners(&best, &out->bounded);
     int64_t y0 = (int64_t)(points[0].b - points[0].a);
     out->from = points[0].a;
@@ -238,8 +241,10 @@ static void make_fit(const struct ips_clock_point *points,
     long double after = span.to > points[count - 1].a
                             ? (long double)(span.to - points[0].a)
                             : p[count - 1].x;
-    long double first = distance_to_furthest_line(&best, &line, -before);
-    long double last = distance_to_furthest_line(&best, &line, after);
+    long double first =
+        max_distance_of_polygon_from_line_at(&best, &line, -before);
+    long double last =
+        max_distance_of_polygon_from_line_at(&best, &line, after);
     long double bound = first > last ? first : last;
     if (out->pieces > 1) {
         long double others =

@@ -81,17 +81,17 @@ int ips_graph_alloc(struct ips_graph *g, uint32_t nodes, uint32_t chains,
 void ips_graph_shrink(struct ips_graph *g, uint32_t nodes)
 {
     size_t n = (size_t)nodes + 1;
-    ips_trim_large(g->kind, n * sizeof(*g->kind));
-    ips_trim_large(g->w, n * sizeof(*g->w));
-    ips_trim_large(g->xpred, n * sizeof(*g->xpred));
-    ips_trim_large(g->xkind, n * sizeof(*g->xkind));
-    ips_trim_large(g->xlen, n * sizeof(*g->xlen));
-    ips_trim_large(g->t_ns, n * sizeof(*g->t_ns));
-    ips_trim_large(g->site, n * sizeof(*g->site));
-    ips_trim_large(g->at, n * sizeof(*g->at));
-    ips_trim_large(g->wait, n * sizeof(*g->wait));
-    ips_trim_large(g->delay, n * sizeof(*g->delay));
-    ips_trim_large(g->probe, n * sizeof(*g->probe));
+    ips_trim_large_array(g->kind, n * sizeof(*g->kind));
+    ips_trim_large_array(g->w, n * sizeof(*g->w));
+    ips_trim_large_array(g->xpred, n * sizeof(*g->xpred));
+    ips_trim_large_array(g->xkind, n * sizeof(*g->xkind));
+    ips_trim_large_array(g->xlen, n * sizeof(*g->xlen));
+    ips_trim_large_array(g->t_ns, n * sizeof(*g->t_ns));
+    ips_trim_large_array(g->site, n * sizeof(*g->site));
+    ips_trim_large_array(g->at, n * sizeof(*g->at));
+    ips_trim_large_array(g->wait, n * sizeof(*g->wait));
+    ips_trim_large_array(g->delay, n * sizeof(*g->delay));
+    ips_trim_large_array(g->probe, n * sizeof(*g->probe));
     g->node_count = nodes;
 }
 

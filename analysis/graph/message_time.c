@@ -160,7 +160,7 @@ uint64_t ips_curve_compute_message_ns(const struct ips_curve *c, uint64_t bytes)
  * of beta and the slopes from that start to all points. The curve is straight
  * between points and continues with beta beyond them, so the line is nowhere
  * above the curve. */
-struct ips_message_time ips_curve_line_below(const struct ips_curve *c)
+struct ips_message_time ips_curve_lower_bound_line(const struct ips_curve *c)
 {
     uint64_t slope = c->count ? c->beta_q32 : 0;
     for (uint32_t i = 0; i < c->count; i++) {
@@ -171,7 +171,7 @@ struct ips_message_time ips_curve_line_below(const struct ips_curve *c)
     return (struct ips_message_time){c->count ? c->ns[0] : 0, slope, 1, 1};
 }
 
-struct ips_message_time ips_curve_line_above(const struct ips_curve *c)
+struct ips_message_time ips_curve_upper_bound_line(const struct ips_curve *c)
 {
     if (c->count == 0)
         return (struct ips_message_time){0, 0, 1, 1};
@@ -187,8 +187,8 @@ void ips_message_time_map_release(struct ips_message_time_map *m)
 }
 
 uint64_t
-ips_message_time_map_ns_at_channel_end(const struct ips_message_time_map *m,
-                                       uint32_t end, uint64_t bytes)
+ips_message_time_ns_by_channel_end(const struct ips_message_time_map *m,
+                                   uint32_t end, uint64_t bytes)
 {
     uint32_t which = end < m->end_count ? m->which[end] : m->other;
     return which < m->curve_count
@@ -205,7 +205,7 @@ int ips_compute_message_times_of_remote_sends(const struct ips_graph *g,
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
                            g->out_count);
     for (uint32_t k = 0; k < g->out_count; k++)
-        (*out)[k] = ips_message_time_map_ns_at_channel_end(
+        (*out)[k] = ips_message_time_ns_by_channel_end(
             g->message_times, g->out[k].end, g->out[k].len);
     return 0;
 }

@@ -49,10 +49,10 @@ int ips_curve_build_from_points(const uint64_t *bytes, const uint64_t *ns,
 uint64_t ips_curve_compute_message_ns(const struct ips_curve *c,
                                       uint64_t bytes);
 
-/* Returns a line that is nowhere above the curve. ips_curve_line_above()
+/* Returns a line that is nowhere above the curve. ips_curve_upper_bound_line()
  * returns a line that is nowhere below it. */
-struct ips_message_time ips_curve_line_below(const struct ips_curve *c);
-struct ips_message_time ips_curve_line_above(const struct ips_curve *c);
+struct ips_message_time ips_curve_lower_bound_line(const struct ips_curve *c);
+struct ips_message_time ips_curve_upper_bound_line(const struct ips_curve *c);
 
 /* Returns the message time model for a graph whose lengths are already ns
  * instead of bytes: 1 ns for each ns. */
@@ -77,8 +77,8 @@ struct ips_message_time_map {
 };
 void ips_message_time_map_release(struct ips_message_time_map *m);
 uint64_t
-ips_message_time_map_ns_at_channel_end(const struct ips_message_time_map *m,
-                                       uint32_t end, uint64_t bytes);
+ips_message_time_ns_by_channel_end(const struct ips_message_time_map *m,
+                                   uint32_t end, uint64_t bytes);
 
 /* Computes the message time in ns of each remote send of `g` by the map
  * g->message_times, for `out_ns` of a view of `g`. Sets *out to an array

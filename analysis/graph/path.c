@@ -399,13 +399,13 @@ static void kernel_release(struct kernel *k)
     free(k->ready);
 }
 
-static int overflow_error(struct ips_err *err)
+static int set_path_overflow_error(struct ips_err *err)
 {
     return ips_err_set(err, IPS_E_LIMIT,
                        "times add up to more than 2^62 ns: damaged weights");
 }
 
-static int stall_error(const struct kernel *k, struct ips_err *err)
+static int set_stalled_chains_error(const struct kernel *k, struct ips_err *err)
 {
     char named[512] = "";
     uint32_t stalled = 0;
@@ -439,10 +439,10 @@ int ips_longest_path_compute_ests(const struct ips_graph *g,
         return rc;
     compute_chains_until_none_is_ready(&k);
     if (k.bits >= IPS_TIME_LIMIT)
-        rc = overflow_error(err);
+        rc = set_path_overflow_error(err);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         if (k.cur[c].pos != k.cur[c].end)
-            rc = stall_error(&k, err);
+            rc = set_stalled_chains_error(&k, err);
         else
             ips_est_update_path_end_from_chain(out, g, scenario, c);
     }
@@ -470,7 +470,7 @@ int ips_compute_ests_until_remote_receives(const struct ips_graph *g,
     for (uint32_t c = 0; c < g->chain_count; c++)
         reached[c] = k.cur[c].pos;
     if (k.bits >= IPS_TIME_LIMIT) {
-        rc = overflow_error(err);
+        rc = set_path_overflow_error(err);
         ips_est_release(e);
     }
     kernel_release(&k);

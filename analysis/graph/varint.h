@@ -39,8 +39,7 @@ static inline uint64_t ips_varint_zigzag_difference(uint64_t from, uint64_t to)
     return (d << 1) ^ (0 - (d >> 63));
 }
 
-static inline uint64_t ips_varint_add_zigzag_difference(uint64_t from,
-                                                        uint64_t step)
+static inline uint64_t ips_add_zigzag_difference(uint64_t from, uint64_t step)
 {
     return from + ((step >> 1) ^ (0 - (step & 1)));
 }

@@ -150,8 +150,8 @@ static ips_u128 longest_turn_of_loads_ns(const struct rp *r, uint32_t m)
     return most;
 }
 
-ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
-                                     uint64_t total)
+ips_u128 rp_cores_upper_bound_of_work_time(const struct rp *r, uint32_t m,
+                                           uint64_t total)
 {
     if (!r->core_of || r->core_of[m] == RP_NO_CORE)
         return 0;
@@ -219,8 +219,8 @@ static bool core_is_free(const struct rp_machine *core)
 
 /* Compares the number of chains plus load of two cores: returns 1 if a has more
  * than b, 0 if equal, -1 if less. */
-static int compare_chains_plus_load(const struct rp_machine *a,
-                                    const struct rp_machine *b)
+static int compare_cores_by_chains_and_load(const struct rp_machine *a,
+                                            const struct rp_machine *b)
 {
     uint64_t x =
         ((uint64_t)a->count * a->is.load.den + a->is.load.num) * b->is.load.den;
@@ -250,14 +250,14 @@ static uint32_t choose_core_for_chain(const struct rp *r,
                                 *than = &r->machine[best];
         if (core_is_free(core))
             return i;
-        int more = compare_chains_plus_load(core, than);
+        int more = compare_cores_by_chains_and_load(core, than);
         if (more < 0 || (more == 0 && core->count < than->count))
             best = i;
     }
     if (cur->core == RP_NO_CORE)
         return best;
-    bool less =
-        compare_chains_plus_load(&r->machine[best], &r->machine[cur->core]) < 0;
+    bool less = compare_cores_by_chains_and_load(&r->machine[best],
+                                                 &r->machine[cur->core]) < 0;
     return less ? best : cur->core;
 }
 
@@ -355,7 +355,8 @@ static void pull_chain_from_busiest_core_if_uneven(struct rp *r, uint32_t i,
     to->empty_since = RP_NEVER;
     for (uint32_t k = first; k < first + r->machine[to->of].is.cores; k++) {
         struct rp_machine *core = &r->machine[k];
-        if (core->count && (!from || compare_chains_plus_load(core, from) > 0))
+        if (core->count &&
+            (!from || compare_cores_by_chains_and_load(core, from) > 0))
             from = core;
     }
     if (!from || !is_fuller_by_more_than_one_chain(from, to)) {

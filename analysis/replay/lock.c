@@ -62,7 +62,8 @@ static void enqueue_lock_if_grantable(struct rp *r, uint32_t k)
     r->due[r->due_count++] = k;
 }
 
-static bool did_chain_ask_before(const struct rp *r, uint32_t a, uint32_t b)
+static bool did_chain_ask_before_other(const struct rp *r, uint32_t a,
+                                       uint32_t b)
 {
     const struct rp_chain *x = &r->chain[a], *y = &r->chain[b];
     return x->done_t < y->done_t || (x->done_t == y->done_t && a < b);
@@ -73,9 +74,9 @@ void rp_insert_chain_into_lock_waiters(struct rp *r, uint32_t c)
     uint32_t k = lock_of_node(r, r->chain[c].pos);
     struct rp_lock *l = &r->lock[k];
     uint32_t *link = &l->first;
-    if (l->last != RP_NO_CHAIN && did_chain_ask_before(r, l->last, c))
+    if (l->last != RP_NO_CHAIN && did_chain_ask_before_other(r, l->last, c))
         link = &r->chain[l->last].next;
-    while (*link != RP_NO_CHAIN && did_chain_ask_before(r, *link, c))
+    while (*link != RP_NO_CHAIN && did_chain_ask_before_other(r, *link, c))
         link = &r->chain[*link].next;
     r->chain[c].next = *link;
     if (*link == RP_NO_CHAIN)

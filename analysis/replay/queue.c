@@ -169,7 +169,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i)
     return r->queues->at[i] == 1;
 }
 
-static uint32_t tail_of_worker(const struct rp_queues *s, uint32_t w)
+static uint32_t first_node_of_last_block(const struct rp_queues *s, uint32_t w)
 {
     return s->is->block[s->is->worker[w].end_block - 1].first;
 }
@@ -189,7 +189,7 @@ static uint32_t next_node_of_worker_or_wait(struct rp *r, uint32_t w)
         return s->is->block[b].first;
     }
     if (is->has_stopped || s->queue[queue].turn == s->is->queue[queue].end_turn)
-        return tail_of_worker(s, w);
+        return first_node_of_last_block(s, w);
     is->waits = true;
     return NONE;
 }
@@ -212,7 +212,7 @@ static uint32_t next_node_of_dispatcher_or_wait(struct rp *r, uint32_t k)
     return NONE;
 }
 
-uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c)
+uint32_t rp_queue_choose_next_node_or_wait(struct rp *r, uint32_t c)
 {
     uint32_t role = r->queues->role[c];
     return role & 1 ? next_node_of_dispatcher_or_wait(r, role / 2)
@@ -282,8 +282,8 @@ void rp_schedule_arrival_of_result(struct rp *r, uint32_t b, uint64_t t)
     rp_schedule_arrival_at_chain(r, r->chains + b, from->come_t);
 }
 
-static bool is_result_taken_before(const struct rp_queues *s, uint32_t a,
-                                   uint32_t b)
+static bool result_is_taken_before_other(const struct rp_queues *s, uint32_t a,
+                                         uint32_t b)
 {
     uint32_t v = s->holder[a], w = s->holder[b];
     if (s->come_t[a] != s->come_t[b])
@@ -302,7 +302,7 @@ void rp_insert_arrived_result(struct rp *r, uint32_t b, uint64_t now)
         &s->queue[s->is->worker[s->is->block[b].worker].queue];
     uint32_t *link = &to->first;
     s->come_t[b] = now;
-    while (*link != NONE && is_result_taken_before(s, *link, b))
+    while (*link != NONE && result_is_taken_before_other(s, *link, b))
         link = &s->next[*link];
     r->queue_due += to->waits && to->first == NONE;
     s->next[b] = *link;

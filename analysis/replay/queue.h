@@ -102,10 +102,12 @@ struct ips_queued_graph {
  * the nodes of blocks, turns and pieces have other positions. Work that
  * followed a block, turn or piece as recorded still follows it. So the arc into
  * the first node after each of them gets the weight of that work. */
-int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, const uint32_t *piece_worker,
-                          struct ips_queued_graph *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int ips_queued_graph_make_reordered(const struct ips_graph *g,
+                                    const struct ips_queues *q,
+                                    const uint32_t *took,
+                                    const uint32_t *piece_worker,
+                                    struct ips_queued_graph *out,
+                                    struct ips_err *err) IPS_MUST_USE;
 void ips_queued_graph_release(struct ips_queued_graph *q);
 
 #endif

@@ -161,7 +161,7 @@ static bool is_last_block_of_worker(const struct ips_queues *o, uint32_t b)
 
 /* Returns the block whose result (or a part of that result) node i receives, or
  * NONE. */
-static uint32_t block_received_by(const struct finding *f, uint32_t i)
+static uint32_t block_received_at_node(const struct finding *f, uint32_t i)
 {
     uint32_t c = source_chain_of(f, i);
     if (c == NONE || f->role[c] != PEER)
@@ -180,7 +180,7 @@ static bool cut_dispatcher_into_turns(struct finding *f, uint32_t d,
     uint32_t now = NONE;
     for (uint32_t i = g->chains[d].first; i < first_node_after_chain(g, d);
          i++) {
-        uint32_t b = block_received_by(f, i);
+        uint32_t b = block_received_at_node(f, i);
         if (b != NONE && b != now) {
             if (o->block[b].ask_end)
                 return false; /* another block's result came between two
@@ -234,8 +234,9 @@ static bool turns_send_only_to_their_worker(const struct finding *f,
 
 /* Sets *turn to 1 + the turn that gave block b to its worker, or to 0 if it was
  * given before the first turn. Returns false if b came from several turns. */
-static bool find_giving_turn(const struct finding *f, uint32_t d,
-                             const struct ips_queue_block *b, uint32_t *turn)
+static bool find_turn_that_gave_block(const struct finding *f, uint32_t d,
+                                      const struct ips_queue_block *b,
+                                      uint32_t *turn)
 {
     bool known = false;
     *turn = 0;
@@ -310,7 +311,7 @@ static bool link_blocks_to_turns_until_invalid(struct finding *f,
                 return false;
             if (b == is->first_block)
                 continue;
-            if (!find_giving_turn(f, q->chain, &o->block[b], &turn) ||
+            if (!find_turn_that_gave_block(f, q->chain, &o->block[b], &turn) ||
                 (turn && !link_block_to_turn_if_free(f, b, turn - 1)))
                 return false;
             *gives += turn != 0;

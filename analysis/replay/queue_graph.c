@@ -80,7 +80,8 @@ static void append_node_range(struct making *m, uint32_t first, uint32_t end)
     }
 }
 
-static void append_dispatcher(struct making *m, const struct ips_queue *is)
+static void append_nodes_of_dispatcher(struct making *m,
+                                       const struct ips_queue *is)
 {
     const struct ips_queues *q = m->q;
     const struct ips_chain *c = &m->g->chains[is->chain];
@@ -132,7 +133,7 @@ static void append_reordered_chain(struct making *m, uint32_t c)
     } else if (m->role[c] == 0) {
         append_node_range(m, from->first, from->first + from->count);
     } else if (m->role[c] & 1) {
-        append_dispatcher(m, &q->queue[m->role[c] / 2]);
+        append_nodes_of_dispatcher(m, &q->queue[m->role[c] / 2]);
     } else {
         uint32_t b = q->worker[m->role[c] / 2 - 1].first_block;
         for (; b != NONE; b = m->behind[b])
@@ -180,9 +181,12 @@ static int alloc_queued_graph(struct making *m, struct ips_err *err)
     return rc;
 }
 
-int ips_queued_graph_make(const struct ips_graph *g, const struct ips_queues *q,
-                          const uint32_t *took, const uint32_t *piece_worker,
-                          struct ips_queued_graph *out, struct ips_err *err)
+int ips_queued_graph_make_reordered(const struct ips_graph *g,
+                                    const struct ips_queues *q,
+                                    const uint32_t *took,
+                                    const uint32_t *piece_worker,
+                                    struct ips_queued_graph *out,
+                                    struct ips_err *err)
 {
     struct making m = {.g = g,
                        .q = q,

@@ -217,12 +217,14 @@ static uint64_t compute_bound_of_message_times(const struct rp *r,
         struct ips_message_time base =
             ask->message_time ? ask->message_time[p] : r->arcs.message_time;
         if (ask->message_time && ask->curve && ask->curve[p]) {
-            struct ips_message_time line = ips_curve_line_above(ask->curve[p]);
+            struct ips_message_time line =
+                ips_curve_upper_bound_line(ask->curve[p]);
             base.base_ns = line.base_ns;
             base.per_byte_q32 = line.per_byte_q32;
         }
         if (ask->wire && ask->wire[p]) {
-            struct ips_message_time line = ips_curve_line_above(ask->wire[p]);
+            struct ips_message_time line =
+                ips_curve_upper_bound_line(ask->wire[p]);
             base.base_ns = ips_add_sat(base.base_ns, line.base_ns);
             base.per_byte_q32 =
                 ips_add_sat(base.per_byte_q32, line.per_byte_q32);
@@ -291,7 +293,7 @@ static int choose_time_precision_bits(struct rp *r, struct ips_err *err)
     ips_u128 slowest = total;
     for (uint32_t m = 0; m < r->machines; m++) {
         struct ips_replay_machine is = r->machine[m].is;
-        ips_u128 takes = rp_cores_bound_time_of_work(r, m, total);
+        ips_u128 takes = rp_cores_upper_bound_of_work_time(r, m, total);
         slowest = takes > slowest ? takes : slowest;
         takes = time_of_one_chain_at_a_time(&is, total);
         slowest = takes > slowest ? takes : slowest;

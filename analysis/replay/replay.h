@@ -185,7 +185,7 @@ struct ips_replay_ask {
     /* The program's work queues, or NULL. The replay decides anew which worker
      * does which piece of work, and sets `taken_block` and `piece_worker`. Not
      * allowed with moves or `relabel`. The times equal those of a replay of the
-     * graph that ips_queued_graph_make() makes for the new order. */
+     * graph that ips_queued_graph_make_reordered() makes for the new order. */
     const struct ips_queues *queues;
     bool relabel; /* true: the replay also computes `weight` */
 };

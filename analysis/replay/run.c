@@ -131,8 +131,8 @@ RP_HOT void update_next_completion(struct rp *r, uint32_t i)
                      i);
 }
 
-RP_HOT void add_virtual_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
-                                        uint64_t w_v, uint64_t now)
+RP_HOT void add_work_item_to_machine(struct rp *r, uint32_t i, uint32_t id,
+                                     uint64_t w_v, uint64_t now)
 {
     struct rp_machine *m = &r->machine[i];
     uint32_t leaf = m->hole ? rp_item_leaf(&m->active.at[1])
@@ -154,13 +154,13 @@ RP_HOT void add_virtual_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
 RP_HOT void add_work_to_machine(struct rp *r, uint32_t i, uint32_t id,
                                 uint64_t w, uint64_t now)
 {
-    add_virtual_work_to_machine(r, i, id, w << r->bits, now);
+    add_work_item_to_machine(r, i, id, w << r->bits, now);
 }
 
 void rp_add_virtual_work(struct rp *r, uint32_t i, uint32_t id, uint64_t w_v,
                          uint64_t now)
 {
-    add_virtual_work_to_machine(r, i, id, w_v, now);
+    add_work_item_to_machine(r, i, id, w_v, now);
 }
 
 /* Starts w ns of work of chain c on its machine. */
@@ -204,7 +204,7 @@ void rp_add_work_of_chain_to_run_time(struct rp *r, uint32_t c)
     cur->work_ns = 0;
 }
 
-static void move_chain(struct rp *r, uint32_t c)
+static void move_chain_to_next_machine(struct rp *r, uint32_t c)
 {
     struct rp_chain *cur = &r->chain[c];
     const struct ips_replay_ask *ask = r->ask;
@@ -273,13 +273,13 @@ bool rp_cross_arc_arrived_or_wait(struct rp *r, uint32_t c, uint64_t now)
 
 /* Handles the end of chain c's work before its node `pos`. Returns true if the
  * node can be reached now, false if the chain waits. */
-RP_HOT bool choose_node_after_work_or_wait(struct rp *r, uint32_t c,
-                                           uint64_t now)
+RP_HOT bool finish_work_and_reach_node_or_wait(struct rp *r, uint32_t c,
+                                               uint64_t now)
 {
     struct rp_chain *cur = &r->chain[c];
     cur->done_t = now;
     if (r->queues && rp_queue_is_piece_start(r, cur->pos)) {
-        uint32_t next = rp_queue_next_node_or_wait(r, c);
+        uint32_t next = rp_queue_choose_next_node_or_wait(r, c);
         if (next == IPS_NO_NODE)
             return false;
         cur->pos = next;
@@ -351,13 +351,13 @@ RP_HOT void run_chain_until_work_or_wait(struct rp *r, uint32_t c, uint64_t now)
         if (cur->pos == cur->end)
             return;
         if (cur->pos == cur->move_node)
-            move_chain(r, c);
+            move_chain_to_next_machine(r, c);
         uint64_t w = r->g->w[cur->pos];
         if (w) {
             start_work_of_chain(r, c, w, now);
             return;
         }
-        if (!choose_node_after_work_or_wait(r, c, now))
+        if (!finish_work_and_reach_node_or_wait(r, c, now))
             return;
     }
 }
@@ -395,7 +395,7 @@ RP_HOT void finish_work_or_turn_of_machine(struct rp *r, uint32_t i,
     if (i >= r->machines && i < r->first_core)
         /* for a medium, c is the receiving node */
         rp_schedule_arrival_after_transfer(r, c, i - r->machines, now);
-    else if (choose_node_after_work_or_wait(r, c, now))
+    else if (finish_work_and_reach_node_or_wait(r, c, now))
         run_chain_until_work_or_wait(r, c, now);
     rp_continue_ready_chains(r, now);
     r->busy = NOWHERE;
@@ -442,7 +442,7 @@ void rp_run_event_loop(struct rp *r)
     r->busy = NOWHERE;
     r->arrived = RP_NO_LEAF;
     for (uint32_t c = 0; c < r->chains; c++) {
-        if (choose_node_after_work_or_wait(r, c, 0)) {
+        if (finish_work_and_reach_node_or_wait(r, c, 0)) {
             rp_continue_chain(r, c, 0);
             rp_continue_ready_chains(r, 0);
         }

@@ -269,7 +269,7 @@ bool rp_queue_is_piece_start(const struct rp *r, uint32_t i);
 /* Called when chain c, a dispatcher or worker of a work queue, has finished a
  * piece. Returns the node where the chain continues, or IPS_NO_NODE if it has
  * to wait. */
-uint32_t rp_queue_next_node_or_wait(struct rp *r, uint32_t c);
+uint32_t rp_queue_choose_next_node_or_wait(struct rp *r, uint32_t c);
 /* Returns the chain that executes the receive node i in the replay. Valid from
  * the time the message is sent: before, the worker may not be chosen yet. */
 uint32_t rp_queue_find_chain_that_runs_node(const struct rp *r, uint32_t i);
@@ -311,8 +311,8 @@ void rp_cores_init_from_machines(struct rp *r);
 void rp_cores_start_first_turns(struct rp *r);
 /* Returns the longest time in ns that `total` ns of work may take on machine
  * m's cores; 0 if machine m has no turns. */
-ips_u128 rp_cores_bound_time_of_work(const struct rp *r, uint32_t m,
-                                     uint64_t total);
+ips_u128 rp_cores_upper_bound_of_work_time(const struct rp *r, uint32_t m,
+                                           uint64_t total);
 /* Gives w ns of work to chain c, which is on a machine with turns: at once if
  * it keeps its core, else when it gets a core (`placing`). */
 void rp_cores_add_work_or_place_later(struct rp *r, uint32_t c, uint64_t w,

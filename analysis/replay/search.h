@@ -3,8 +3,8 @@
  * program so that the program ends soonest. A map assigns each item to a
  * machine. The search asks the caller once for the value of each new map. So it
  * needs no graph, and its results are as precise as the caller's replay.
- * ips_search_bound() computes from the graph alone a bound that no map can
- * beat.
+ * ips_search_compute_bound() computes from the graph alone a bound that no map
+ * can beat.
  *
  * If the number of maps does not exceed the allowed evaluations (nor 2^24), all
  * are tried and the result is optimal. Else a local search starts from several
@@ -98,7 +98,7 @@ void ips_search_release(struct ips_placement_search *s);
 
 /* Bounds that no map can beat. Each is a lower bound of the makespan of
  * ips_replay() of `g` with any map that respects `fixed`. */
-struct ips_search_bound {
+struct ips_search_compute_bound {
     /* The longest path with a core for each chain on the fastest machine, and
      * each message between the nearest machines. */
     uint64_t path_ns;
@@ -114,12 +114,13 @@ struct ips_search_bound {
  * [g->chain_count]: item of each chain. `of` has the search's items, and the
  * machines that they may use. Takes O((nodes + chains * machines) + machines^2)
  * and the memory of three numbers a node. */
-int ips_search_bound(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const struct ips_replay_ask *ask, const uint32_t *item,
-                     const struct ips_search_ask *of,
-                     struct ips_search_bound *out,
-                     struct ips_err *err) IPS_MUST_USE;
+int ips_search_compute_bound(const struct ips_graph *g,
+                             const struct ips_scenario *scenario,
+                             const struct ips_replay_ask *ask,
+                             const uint32_t *item,
+                             const struct ips_search_ask *of,
+                             struct ips_search_compute_bound *out,
+                             struct ips_err *err) IPS_MUST_USE;
 
 /* Sets alike[m] for every machine of `ask`. Two machines are alike if they have
  * equal cores, speed, loads, message times and media, to all others and to each

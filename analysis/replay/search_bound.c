@@ -30,7 +30,7 @@ struct bound {
     uint8_t *needed; /* [nodes] 1: the node leads to an END at which the run may
                         be over */
     uint64_t *w, *xlen; /* [nodes] weights in units of 2^-8 ns */
-    struct ips_search_bound *out;
+    struct ips_search_compute_bound *out;
 };
 
 /* Returns the work per time of `k` chains together on machine m, which has n
@@ -68,7 +68,7 @@ static uint64_t best_rate(const struct bound *b, uint32_t item, uint64_t k)
     return best;
 }
 
-static struct ips_ratio ratio_or_zero(struct ips_ratio r)
+static struct ips_ratio ratio_or_zero_if_undefined(struct ips_ratio r)
 {
     return r.den ? r : (struct ips_ratio){0, 1};
 }
@@ -85,9 +85,9 @@ static void mark_usable_machines(struct bound *b)
 static void find_least_loads(struct bound *b)
 {
     for (uint32_t m = 0; m < b->ask->machine_count; m++)
-        b->load[m] = ratio_or_zero(b->ask->machine[m].load);
+        b->load[m] = ratio_or_zero_if_undefined(b->ask->machine[m].load);
     for (uint32_t k = 0; k < b->ask->load_count; k++) {
-        struct ips_ratio is = ratio_or_zero(b->ask->load[k].load);
+        struct ips_ratio is = ratio_or_zero_if_undefined(b->ask->load[k].load);
         struct ips_ratio *least = &b->load[b->ask->load[k].machine];
         if ((uint64_t)is.num * least->den < (uint64_t)least->num * is.den)
             *least = is;
@@ -127,7 +127,8 @@ lower_line_of_pair(const struct ips_replay_ask *ask, size_t pair)
 {
     struct ips_message_time way = ask->message_time[pair];
     if (ask->curve && ask->curve[pair]) {
-        struct ips_message_time line = ips_curve_line_below(ask->curve[pair]);
+        struct ips_message_time line =
+            ips_curve_lower_bound_line(ask->curve[pair]);
         way.base_ns = line.base_ns;
         way.per_byte_q32 = line.per_byte_q32;
     }
@@ -314,11 +315,13 @@ static int check_bound_request(const struct ips_graph *g,
     return 0;
 }
 
-int ips_search_bound(const struct ips_graph *g,
-                     const struct ips_scenario *scenario,
-                     const struct ips_replay_ask *ask, const uint32_t *item,
-                     const struct ips_search_ask *of,
-                     struct ips_search_bound *out, struct ips_err *err)
+int ips_search_compute_bound(const struct ips_graph *g,
+                             const struct ips_scenario *scenario,
+                             const struct ips_replay_ask *ask,
+                             const uint32_t *item,
+                             const struct ips_search_ask *of,
+                             struct ips_search_compute_bound *out,
+                             struct ips_err *err)
 {
     struct bound b = {.g = g,
                       .scenario = scenario,
@@ -382,8 +385,8 @@ static bool same_message_time(const struct ips_replay_ask *ask, size_t x,
 }
 
 /* Whether a and b change their loads at the same times to the same values. */
-static bool has_same_load_changes(const struct ips_replay_ask *ask, uint32_t a,
-                                  uint32_t b)
+static bool machines_have_same_load_changes(const struct ips_replay_ask *ask,
+                                            uint32_t a, uint32_t b)
 {
     uint32_t i = 0, k = 0, n = ask->load_count;
     for (;; i++, k++) {
@@ -394,34 +397,34 @@ static bool has_same_load_changes(const struct ips_replay_ask *ask, uint32_t a,
         if (i == n || k == n)
             return i == n && k == n;
         if (ask->load[i].at_ns != ask->load[k].at_ns ||
-            !same_ratio(ratio_or_zero(ask->load[i].load),
-                        ratio_or_zero(ask->load[k].load)))
+            !same_ratio(ratio_or_zero_if_undefined(ask->load[i].load),
+                        ratio_or_zero_if_undefined(ask->load[k].load)))
             return false;
     }
 }
 
 /* Whether two pairs of machines have equal message times and the same medium.
  */
-static bool are_pairs_alike(const struct ips_replay_ask *ask, size_t x,
-                            size_t y)
+static bool are_machine_pairs_alike(const struct ips_replay_ask *ask, size_t x,
+                                    size_t y)
 {
     return (!ask->message_time || same_message_time(ask, x, y)) &&
            (!ask->wire || same_curve(ask->wire[x], ask->wire[y])) &&
            (!ask->medium_count || ask->medium[x] == ask->medium[y]);
 }
 
-static bool same_message_times_and_media(const struct ips_replay_ask *ask,
-                                         uint32_t a, uint32_t b)
+static bool machines_have_same_times_and_media(const struct ips_replay_ask *ask,
+                                               uint32_t a, uint32_t b)
 {
     size_t n = ask->machine_count;
     for (size_t m = 0; m < n; m++) {
         if (m != a && m != b &&
-            (!are_pairs_alike(ask, a * n + m, b * n + m) ||
-             !are_pairs_alike(ask, m * n + a, m * n + b)))
+            (!are_machine_pairs_alike(ask, a * n + m, b * n + m) ||
+             !are_machine_pairs_alike(ask, m * n + a, m * n + b)))
             return false;
     }
-    return are_pairs_alike(ask, a * n + a, b * n + b) &&
-           are_pairs_alike(ask, a * n + b, b * n + a);
+    return are_machine_pairs_alike(ask, a * n + a, b * n + b) &&
+           are_machine_pairs_alike(ask, a * n + b, b * n + a);
 }
 
 static bool are_machines_alike(const struct ips_replay_ask *ask, uint32_t a,
@@ -433,9 +436,10 @@ static bool are_machines_alike(const struct ips_replay_ask *ask, uint32_t a,
     return x->cores == y->cores && x->turn_ns == y->turn_ns &&
            same_ratio(x->speed.den ? x->speed : one,
                       y->speed.den ? y->speed : one) &&
-           same_ratio(ratio_or_zero(x->load), ratio_or_zero(y->load)) &&
-           has_same_load_changes(ask, a, b) &&
-           same_message_times_and_media(ask, a, b);
+           same_ratio(ratio_or_zero_if_undefined(x->load),
+                      ratio_or_zero_if_undefined(y->load)) &&
+           machines_have_same_load_changes(ask, a, b) &&
+           machines_have_same_times_and_media(ask, a, b);
 }
 
 void ips_search_find_alike_machines(const struct ips_replay_ask *ask,

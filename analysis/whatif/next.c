@@ -77,7 +77,8 @@ static bool reserve_map(struct search *s, struct ips_idmap *m)
 /* Adds the pair (node, group) to the set of those met. Returns false if the
  * pair was met before. Also returns false, and sets s->full, if memory runs
  * out. */
-static bool add_met_node(struct search *s, uint32_t node, uint32_t group)
+static bool add_node_and_group_to_met_set(struct search *s, uint32_t node,
+                                          uint32_t group)
 {
     struct ips_idmap *m = &s->met;
     if (!reserve_map(s, m))
@@ -152,7 +153,8 @@ static uint32_t add_label_to_set_group(struct search *s, uint32_t group,
 }
 
 /* Returns the group of paths that have `label` before the labels of `group`. */
-static uint32_t extend_group(struct search *s, uint32_t group, uint32_t label)
+static uint32_t find_or_make_group_with_label(struct search *s, uint32_t group,
+                                              uint32_t label)
 {
     if (label == IPS_NO_LABEL)
         return group;
@@ -296,8 +298,9 @@ static uint32_t label_of_arc_into_node(const struct search *s, uint32_t node,
  * leave it. Sets *group to the path's group and *ns to its length. Returns
  * false if the walk meets a (node, group) that a longer path met before, or
  * reaches the memory limit. */
-static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
-                        uint32_t *group, uint64_t *ns)
+static bool walk_back_and_push_branches(struct search *s,
+                                        const struct branch *b, uint32_t self,
+                                        uint32_t *group, uint64_t *ns)
 {
     bool grouped = s->ask->group != IPS_NEXT_PATHS;
     uint32_t v = b->node, chain = ips_chain_of(s->g, v), label = NOTHING;
@@ -307,7 +310,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
         uint32_t first = s->g->chains[chain].first;
         if (grouped && label_of_arc_into_node(s, v, chain) != label) {
             label = label_of_arc_into_node(s, v, chain);
-            *group = extend_group(s, *group, label);
+            *group = find_or_make_group_with_label(s, *group, label);
         }
         struct arcs_in in = present_arcs_into(s, v, first);
         if (!in.chain && !in.cross) {
@@ -316,7 +319,7 @@ static bool walk_branch(struct search *s, const struct branch *b, uint32_t self,
         }
         bool cross = takes_cross_arc(s, v, &in);
         if (in.chain && in.cross) {
-            if (grouped && !add_met_node(s, v, *group))
+            if (grouped && !add_node_and_group_to_met_set(s, v, *group))
                 return false;
             struct branch other =
                 make_branch_at_node(s, v, &in, !cross, suffix);
@@ -412,7 +415,7 @@ static int build_path_from_deviations(const struct search *s, uint32_t self,
 /* Whether a path of the group was emitted. Paths without any label form a
  * group too (number 0), possibly the only one. That group may have no entry
  * in `group`, so its flag is `none_emitted`. */
-static bool is_emitted(const struct search *s, uint32_t group)
+static bool is_path_of_group_emitted(const struct search *s, uint32_t group)
 {
     return group ? s->group[group].emitted : s->none_emitted;
 }
@@ -425,8 +428,8 @@ static void set_emitted(struct search *s, uint32_t group)
         s->none_emitted = true;
 }
 
-static int emit_path(struct search *s, uint32_t self, uint32_t group,
-                     uint64_t ns, struct ips_err *err)
+static int append_next_path(struct search *s, uint32_t self, uint32_t group,
+                            uint64_t ns, struct ips_err *err)
 {
     uint32_t labels = 0;
     struct ips_next_path *grown =
@@ -478,9 +481,10 @@ static int search_paths(struct search *s, struct ips_err *err)
             self == NOTHING)
             break;
         s->result[s->found_count++] = b;
-        bool whole = walk_branch(s, &b, self, &group, &ns);
-        if (whole && (s->ask->group == IPS_NEXT_PATHS || !is_emitted(s, group)))
-            rc = emit_path(s, self, group, ns, err);
+        bool whole = walk_back_and_push_branches(s, &b, self, &group, &ns);
+        if (whole && (s->ask->group == IPS_NEXT_PATHS ||
+                      !is_path_of_group_emitted(s, group)))
+            rc = append_next_path(s, self, group, ns, err);
         else if (s->ask->group != IPS_NEXT_PATHS && s->heap_count == before)
             s->found_count--; /* no branch starts from result[self], so no later
                                  path needs it as its parent */

@@ -32,8 +32,9 @@ void ips_computation_order_release(struct ips_computation_order *o)
     memset(o, 0, sizeof(*o));
 }
 
-static int push_run(struct maker *m, uint32_t chain, uint32_t first,
-                    uint32_t end, struct ips_err *err)
+static int append_chain_run_to_order(struct maker *m, uint32_t chain,
+                                     uint32_t first, uint32_t end,
+                                     struct ips_err *err)
 {
     struct ips_computation_order *o = m->out;
     if (first == end)
@@ -70,7 +71,7 @@ static int order_chain_and_ready_waiting_chains(struct maker *m, uint32_t c,
         head[i] = DONE;
     }
     m->pos[c] = i;
-    return push_run(m, c, begun, i, err);
+    return append_chain_run_to_order(m, c, begun, i, err);
 }
 
 static int order_all_chains(struct maker *m, struct ips_err *err)

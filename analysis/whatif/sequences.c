@@ -171,9 +171,10 @@ static uint32_t choose_top_nonredundant_sequences(struct counting *c,
     return n;
 }
 
-int ips_find_sequences(const struct ips_step *steps, uint32_t n,
-                       uint32_t longest, uint32_t top, struct ips_sequence *out,
-                       uint32_t *count, struct ips_err *err)
+int ips_find_costliest_step_sequences(const struct ips_step *steps, uint32_t n,
+                                      uint32_t longest, uint32_t top,
+                                      struct ips_sequence *out, uint32_t *count,
+                                      struct ips_err *err)
 {
     struct counting c = {
         .steps = steps, .n = n, .spare_bytes = (size_t)top * SPARE + 16};

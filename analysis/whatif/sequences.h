@@ -39,8 +39,9 @@ struct ips_sequence {
 /* Fills out[top] with the sequences that take most time, in descending order,
  * and sets *count to their number. Sums must stay below 2^63. O(longest * n log
  * n). */
-int ips_find_sequences(const struct ips_step *steps, uint32_t n,
-                       uint32_t longest, uint32_t top, struct ips_sequence *out,
-                       uint32_t *count, struct ips_err *err) IPS_MUST_USE;
+int ips_find_costliest_step_sequences(const struct ips_step *steps, uint32_t n,
+                                      uint32_t longest, uint32_t top,
+                                      struct ips_sequence *out, uint32_t *count,
+                                      struct ips_err *err) IPS_MUST_USE;
 
 #endif

@@ -346,10 +346,10 @@ static int rank_changes(struct pass *p, const struct ips_change *change,
     return rc;
 }
 
-int ips_whatif_rank(const struct ips_whatif_base *b,
-                    const struct ips_change *change, size_t count, size_t keep,
-                    struct ips_whatif *out, uint32_t *order, size_t *kept,
-                    struct ips_err *err)
+int ips_whatif_rank_changes(const struct ips_whatif_base *b,
+                            const struct ips_change *change, size_t count,
+                            size_t keep, struct ips_whatif *out,
+                            uint32_t *order, size_t *kept, struct ips_err *err)
 {
     struct pass p;
     size_t found = 0;

@@ -45,8 +45,8 @@ struct ips_whatif {
     uint64_t bound; /* upper bound of the gain */
     uint32_t end;
     uint64_t resources; /* RESOURCE arcs on the longest path with the edits */
-    bool computed; /* false: ips_whatif_rank() did not compute the change, since
-                      its bound was too small */
+    bool computed;      /* false: ips_whatif_rank_changes() did not compute the
+                           change, since      its bound was too small */
 };
 
 struct ips_whatif_base {
@@ -71,10 +71,11 @@ int ips_whatif(const struct ips_whatif_base *b, const struct ips_change *change,
  * left out. The function computes changes in descending order of their bounds,
  * until no bound reaches the least gain kept. So the answer is the same as if
  * it computed all changes. */
-int ips_whatif_rank(const struct ips_whatif_base *b,
-                    const struct ips_change *change, size_t count, size_t keep,
-                    struct ips_whatif *out, uint32_t *order, size_t *kept,
-                    struct ips_err *err) IPS_MUST_USE;
+int ips_whatif_rank_changes(const struct ips_whatif_base *b,
+                            const struct ips_change *change, size_t count,
+                            size_t keep, struct ips_whatif *out,
+                            uint32_t *order, size_t *kept,
+                            struct ips_err *err) IPS_MUST_USE;
 
 /* Returns floor(ns * ppm / 1000000); ppm is at most a million. */
 uint64_t ips_scale_by_ppm(uint64_t ns, uint32_t ppm);

@@ -99,7 +99,7 @@ void ipsq_print_command_usage(FILE *f, const struct ipsq_command *c)
 {
     fprintf(f, "usage: ipsq %s%s%s\n%s\n\n", c->name, *c->usage ? " " : "",
             c->usage, c->summary);
-    ipsq_print_folded(f, c->help, HELP_COLUMNS, 0);
+    ipsq_print_wrapped_text(f, c->help, HELP_COLUMNS, 0);
     fprintf(f, "%sexamples:\n%s", *c->help ? "\n" : "", c->examples);
     if (c->options) {
         fputs("\noptions:\n", f);

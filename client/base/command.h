@@ -102,7 +102,8 @@ extern const char *const ipsq_glossary[];
 #define IPSQ_TERM_BYTES 128
 /* Copies the term that a paragraph of the glossary explains to `out`, and
  * returns `out`; NULL: the paragraph explains no term. */
-const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES]);
+const char *ipsq_copy_term_of_paragraph(const char *paragraph,
+                                        char out[IPSQ_TERM_BYTES]);
 
 /* The shells that `ipsq completion` supports (NULL at the end), and their
  * scripts. */

@@ -55,7 +55,7 @@ struct typed_line {
     enum ipsq_option pending;
 };
 
-static void scan_option(struct typed_line *l, const char *word)
+static void note_pending_option_or_end(struct typed_line *l, const char *word)
 {
     size_t len = strcspn(word + 2, "=");
     enum ipsq_option option = ipsq_option_find(word + 2, len);
@@ -75,7 +75,7 @@ static struct typed_line parse_words_before_cursor(char *const *words,
         if (l.pending != IPSQ_OPT_COUNT)
             l.pending = IPSQ_OPT_COUNT;
         else if (!l.ended && strncmp(words[i], "--", 2) == 0)
-            scan_option(&l, words[i]);
+            note_pending_option_or_end(&l, words[i]);
         else if (!l.ended && words[i][0] == '-')
             ;
         else if (!l.command) {
@@ -170,7 +170,7 @@ static void offer_glossary_terms(const struct ipsq_word *w,
     char term[IPSQ_TERM_BYTES];
     size_t skip = l->args == 1 ? strlen(l->first) + 1 : 0;
     for (int i = 0; ipsq_glossary[i]; i++) {
-        if (!ipsq_extract_term(ipsq_glossary[i], term) ||
+        if (!ipsq_copy_term_of_paragraph(ipsq_glossary[i], term) ||
             (skip &&
              (strncmp(term, l->first, skip - 1) != 0 || term[skip - 1] != ' ')))
             continue;

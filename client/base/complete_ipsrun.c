@@ -51,7 +51,7 @@ struct ipsrun_option {
 };
 
 /* Finds the next option in the help text at *at, and moves *at after it. */
-static bool next_option(const char **at, struct ipsrun_option *o)
+static bool parse_next_option_of_help(const char **at, struct ipsrun_option *o)
 {
     const char *line = strstr(*at, "\n  --");
     if (!line)
@@ -71,7 +71,7 @@ static bool find_option(const char *help, const char *word,
                         struct ipsrun_option *o)
 {
     size_t len = strcspn(word, "=");
-    for (const char *at = help; next_option(&at, o);)
+    for (const char *at = help; parse_next_option_of_help(&at, o);)
         if (strncmp(o->name, word, len) == 0 && o->name[len] == '\0')
             return true;
     return false;
@@ -81,7 +81,7 @@ static int complete_value(const struct ipsq_name_source *from,
                           const struct ipsrun_option *o,
                           const struct ipsq_word *w)
 {
-    ipsq_add_completions_that_fit_word(w, ipsrun_option_values(o->name + 2));
+    ipsq_add_completions_that_fit_word(w, ipsrun_values_of_option(o->name + 2));
     if (strcmp(o->value, "RUN") == 0)
         ipsq_add_listed_names_that_fit_word(w, from,
                                             ipsq_list_runs_beginning_with);
@@ -120,7 +120,7 @@ int ipsq_complete_ipsrun(const struct ipsq_name_source *from,
                    : 0;
     }
     w.kept_bytes = 0;
-    for (const char *at = help; next_option(&at, &o);)
+    for (const char *at = help; parse_next_option_of_help(&at, &o);)
         ipsq_add_completion_if_it_fits_word(&w, o.name, NULL);
     return 0;
 }

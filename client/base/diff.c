@@ -166,7 +166,7 @@ static uint64_t next_random_number(uint64_t *seed)
 
 /* Returns the number of ways to choose the `k` runs of the first side from `n`
  * runs. Stops counting beyond WAYS_ALL. */
-static uint64_t count_assignments(unsigned n, unsigned k)
+static uint64_t count_ways_to_choose_first_side(unsigned n, unsigned k)
 {
     uint64_t w = 1;
     for (unsigned i = 1; i <= k && w <= WAYS_ALL; i++)
@@ -189,8 +189,8 @@ static bool advance_to_next_combination(unsigned *set, unsigned k, unsigned n)
     return false;
 }
 
-static void draw_random_set(unsigned *set, unsigned k, unsigned n,
-                            uint64_t *seed)
+static void draw_random_subset(unsigned *set, unsigned k, unsigned n,
+                               uint64_t *seed)
 {
     unsigned all[DIFF_RUNS_MAX];
     for (unsigned i = 0; i < n; i++)
@@ -206,8 +206,8 @@ static void draw_random_set(unsigned *set, unsigned k, unsigned n,
 /* Returns the distance between the means of the two sides in units of their
  * spread (Welch's t), if the runs in `set` are the first side. A spread below a
  * hundredth of the mean counts as that much. */
-static double compute_side_distance(const struct diff *d, const uint64_t *v,
-                                    const unsigned *set)
+static double compute_welch_t_of_sides(const struct diff *d, const uint64_t *v,
+                                       const unsigned *set)
 {
     double n[2] = {d->first, d->runs - d->first}, sum[2] = {0}, sq[2] = {0};
     bool in[DIFF_RUNS_MAX] = {false};
@@ -267,19 +267,19 @@ static void add_permutation_to_counts(const struct diff *d, const unsigned *set,
     double most = 0;
     for (size_t i = 0; i < d->count; i++) {
         if (c->in[i])
-            most = fmax(most, compute_side_distance(d, d->item[i].v, set));
+            most = fmax(most, compute_welch_t_of_sides(d, d->item[i].v, set));
     }
     for (size_t i = 0; i < d->count; i++)
         c->as_far[i] += reaches_observed_distance(most, c->seen[i]);
     c->as_far[d->count] += reaches_observed_distance(
-        compute_side_distance(d, d->total, set), c->seen[d->count]);
+        compute_welch_t_of_sides(d, d->total, set), c->seen[d->count]);
 }
 
 static uint64_t test_permutations(const struct diff *d, unsigned *set,
                                   struct permutation_test *c)
 {
     uint64_t seed = 0x9e3779b97f4a7c15ULL,
-             n = count_assignments(d->runs, d->first);
+             n = count_ways_to_choose_first_side(d->runs, d->first);
     if (n <= WAYS_ALL) {
         do
             add_permutation_to_counts(d, set, c);
@@ -289,7 +289,7 @@ static uint64_t test_permutations(const struct diff *d, unsigned *set,
     /* the sides as the user gave them are one of the ways */
     add_permutation_to_counts(d, set, c);
     for (n = 1; n <= WAYS_DRAWN; n++) {
-        draw_random_set(set, d->first, d->runs, &seed);
+        draw_random_subset(set, d->first, d->runs, &seed);
         add_permutation_to_counts(d, set, c);
     }
     return n;
@@ -309,9 +309,9 @@ static int compute_p_values(struct diff *d, struct ips_err *err)
     } else {
         for (size_t i = 0; i < d->count; i++) {
             c.in[i] = has_relevant_spread(d, d->item[i].v);
-            c.seen[i] = compute_side_distance(d, d->item[i].v, set);
+            c.seen[i] = compute_welch_t_of_sides(d, d->item[i].v, set);
         }
-        c.seen[d->count] = compute_side_distance(d, d->total, set);
+        c.seen[d->count] = compute_welch_t_of_sides(d, d->total, set);
         double n = (double)test_permutations(d, set, &c);
         for (size_t i = 0; i < d->count; i++)
             if (c.in[i])
@@ -370,7 +370,7 @@ static unsigned copy_measured(const double *v, unsigned n,
     return count;
 }
 
-double diff_median(const double *v, unsigned n)
+double diff_median_of_measured(const double *v, unsigned n)
 {
     double copy[DIFF_RUNS_MAX];
     n = copy_measured(v, n, copy);
@@ -385,7 +385,7 @@ static double resampled_median(const double *v, unsigned n, uint64_t *seed)
     double copy[DIFF_RUNS_MAX];
     for (unsigned i = 0; i < n; i++)
         copy[i] = v[next_random_number(seed) % n];
-    return diff_median(copy, n);
+    return diff_median_of_measured(copy, n);
 }
 
 void diff_interval_of_median_change(const double *a, unsigned na,

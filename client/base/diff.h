@@ -74,7 +74,7 @@ void diff_strip_process_ids(const char *text, char *out, size_t size);
 
 /* Returns the median of the measured values (those that are not NaN), or NaN if
  * there is none. */
-double diff_median(const double *v, unsigned n);
+double diff_median_of_measured(const double *v, unsigned n);
 /* Computes the 95% bootstrap interval of the difference of the medians of two
  * sides; NaN if a side has fewer than DIFF_RUNS_MIN measured values. */
 void diff_interval_of_median_change(const double *a, unsigned na,

@@ -11,8 +11,8 @@ unsigned ipsq_text_width(const char *text, size_t bytes)
     return n;
 }
 
-void ipsq_print_folded(FILE *file, const char *text, unsigned columns,
-                       unsigned indent)
+void ipsq_print_wrapped_text(FILE *file, const char *text, unsigned columns,
+                             unsigned indent)
 {
     unsigned at = 0;
     bool begun = false; /* the output line has a word already */

@@ -16,7 +16,7 @@ unsigned ipsq_text_width(const char *text, size_t bytes);
 /* Writes `text`, of any number of lines, folded at `columns` (0: not folded);
  * continuation lines are indented by `indent` columns. A word wider than
  * `columns` stays whole. */
-void ipsq_print_folded(FILE *file, const char *text, unsigned columns,
-                       unsigned indent);
+void ipsq_print_wrapped_text(FILE *file, const char *text, unsigned columns,
+                             unsigned indent);
 
 #endif

@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Only one thread writes to the stream, so put_char and put_text do not lock
- * it. */
-static void put_char(struct ipsq_json *j, char c)
+/* Only one thread writes to the stream, so put_raw_char and put_raw_text do not
+ * lock it. */
+static void put_raw_char(struct ipsq_json *j, char c)
 {
     putc_unlocked(c, j->file);
 }
 
-static void put_text(struct ipsq_json *j, const char *text)
+static void put_raw_text(struct ipsq_json *j, const char *text)
 {
     fputs_unlocked(text, j->file);
 }
@@ -23,13 +23,13 @@ void ipsq_json_init(struct ipsq_json *j, FILE *file, bool pretty)
     j->pretty = pretty;
 }
 
-static void write_newline_and_indent(struct ipsq_json *j)
+static void write_newline_and_indent_if_pretty(struct ipsq_json *j)
 {
     if (!j->pretty)
         return;
-    put_char(j, '\n');
+    put_raw_char(j, '\n');
     for (unsigned i = 0; i < j->depth; i++)
-        put_text(j, "  ");
+        put_raw_text(j, "  ");
 }
 
 /* Called before each key and each value: writes the comma and the line break,
@@ -43,15 +43,15 @@ static void write_separator_before_value(struct ipsq_json *j)
     if (j->depth == 0)
         return;
     if (j->some[j->depth - 1])
-        put_text(j, j->pretty ? "," : ", ");
+        put_raw_text(j, j->pretty ? "," : ", ");
     j->some[j->depth - 1] = true;
-    write_newline_and_indent(j);
+    write_newline_and_indent_if_pretty(j);
 }
 
 void ipsq_json_open_container(struct ipsq_json *j, char bracket)
 {
     write_separator_before_value(j);
-    put_char(j, bracket);
+    put_raw_char(j, bracket);
     if (j->depth < IPSQ_JSON_DEPTH)
         j->some[j->depth++] = false;
 }
@@ -62,8 +62,8 @@ void ipsq_json_close_container(struct ipsq_json *j, char bracket)
         return;
     bool some = j->some[--j->depth];
     if (some)
-        write_newline_and_indent(j);
-    put_char(j, bracket);
+        write_newline_and_indent_if_pretty(j);
+    put_raw_char(j, bracket);
 }
 
 size_t ipsq_utf8_length_of_first_char(const char *text, size_t len)
@@ -122,7 +122,7 @@ static void write_escape(FILE *f, unsigned char c)
 }
 
 /* Whether the character is ASCII and needs no escape. */
-static bool is_ascii_without_escape(unsigned char c)
+static bool is_ascii_char_without_escape(unsigned char c)
 {
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
@@ -130,17 +130,17 @@ static bool is_ascii_without_escape(unsigned char c)
 static void write_string(struct ipsq_json *j, const char *text)
 {
     size_t len = strlen(text);
-    put_char(j, '"');
+    put_raw_char(j, '"');
     while (len > 0) {
         unsigned char c = (unsigned char)*text;
         size_t n = 0;
-        while (n < len && is_ascii_without_escape((unsigned char)text[n]))
+        while (n < len && is_ascii_char_without_escape((unsigned char)text[n]))
             n++;
         bool plain = n > 0;
         if (!plain)
             n = ipsq_utf8_length_of_first_char(text, len);
         if (n == 0)
-            put_text(j, "\\ufffd");
+            put_raw_text(j, "\\ufffd");
         else if (!plain && c < 0x80)
             write_escape(j->file, c);
         else
@@ -149,14 +149,14 @@ static void write_string(struct ipsq_json *j, const char *text)
         text += n;
         len -= n;
     }
-    put_char(j, '"');
+    put_raw_char(j, '"');
 }
 
 void ipsq_json_write_key(struct ipsq_json *j, const char *key)
 {
     write_separator_before_value(j);
     write_string(j, key);
-    put_text(j, ": ");
+    put_raw_text(j, ": ");
     j->keyed = true;
 }
 
@@ -187,7 +187,7 @@ void ipsq_json_write_count_or_null(struct ipsq_json *j, uint64_t n)
         *--at = (char)('0' + n % 10);
         n /= 10;
     } while (n);
-    put_text(j, at);
+    put_raw_text(j, at);
 }
 
 void ipsq_json_write_integer(struct ipsq_json *j, int64_t n)
@@ -217,16 +217,16 @@ void ipsq_json_write_real_or_null(struct ipsq_json *j, double r)
 void ipsq_json_write_bool(struct ipsq_json *j, bool b)
 {
     write_separator_before_value(j);
-    put_text(j, b ? "true" : "false");
+    put_raw_text(j, b ? "true" : "false");
 }
 
 void ipsq_json_write_null(struct ipsq_json *j)
 {
     write_separator_before_value(j);
-    put_text(j, "null");
+    put_raw_text(j, "null");
 }
 
 void ipsq_json_write_final_newline(struct ipsq_json *j)
 {
-    put_char(j, '\n');
+    put_raw_char(j, '\n');
 }

@@ -92,8 +92,9 @@ static int parse_option_choice(enum ipsq_option option, const char *text,
 /* Stores the value of an option that names what becomes faster (--procedure,
  * --process, --message, --object). Adds the name to the last edit, or starts a
  * new edit if the last one already has a name of this kind or a speed. */
-static int add_edit_name(struct ipsq_options *o, enum ipsq_option option,
-                         const char *text, struct ips_err *err)
+static int add_name_to_last_or_new_edit(struct ipsq_options *o,
+                                        enum ipsq_option option,
+                                        const char *text, struct ips_err *err)
 {
     struct ipsq_edit *e = o->edit_count ? &o->edit[o->edit_count - 1] : NULL;
     for (int again = 0; again < 2; again++) {
@@ -207,8 +208,8 @@ static int parse_message_lengths(struct ipsq_options *o, const char *text,
 }
 
 /* Parses a number that may be 0. */
-static int parse_count_or_zero(uint64_t *n, const char *text,
-                               struct ips_err *err)
+static int parse_count_that_may_be_zero(uint64_t *n, const char *text,
+                                        struct ips_err *err)
 {
     *n = 0;
     return strcmp(text, "0") == 0 ? 0 : ipsq_parse_positive_count(text, n, err);
@@ -266,7 +267,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
                 "'%.80s' is not of the form /machine, /machine/process or "
                 "/machine/process/thread (`ipsq ls` lists them)",
                 text);
-        return add_edit_name(o, option, text, err);
+        return add_name_to_last_or_new_edit(o, option, text, err);
     case IPSQ_OPT_LEVEL:
         o->level = text;
         return parse_option_choice(option, text, &which, err);
@@ -305,7 +306,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_PROCEDURE:
     case IPSQ_OPT_PROCESS:
     case IPSQ_OPT_MESSAGE:
-        return add_edit_name(o, option, text, err);
+        return add_name_to_last_or_new_edit(o, option, text, err);
     case IPSQ_OPT_FASTER:
         rc = ipsq_parse_speedup_as_saved_share(text, &which, err);
         if (rc == 0)
@@ -344,7 +345,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_MAX_PATH:
         return ipsq_parse_duration(text, &o->max_path_ns, err);
     case IPSQ_OPT_MAX_LOST:
-        return parse_count_or_zero(&o->max_lost, text, err);
+        return parse_count_that_may_be_zero(&o->max_lost, text, err);
     case IPSQ_OPT_POP:
         o->pop_efficiencies = true;
         return 0;
@@ -358,7 +359,7 @@ static int apply_option(struct ipsq_options *o, enum ipsq_option option,
     case IPSQ_OPT_TRIES:
         return ipsq_parse_positive_count(text, &o->tries, err);
     case IPSQ_OPT_SEED:
-        return parse_count_or_zero(&o->seed, text, err);
+        return parse_count_that_may_be_zero(&o->seed, text, err);
     case IPSQ_OPT_SHOW:
         o->show = true;
         return 0;

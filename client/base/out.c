@@ -32,13 +32,13 @@ static void write_folded_line(struct ipsq_out *o, const char *before,
     if (!line)
         return;
     snprintf(line, size, "%s%s", before, text);
-    ipsq_print_folded(o->file, line, o->columns, indent);
+    ipsq_print_wrapped_text(o->file, line, o->columns, indent);
     fputc('\n', o->file);
     free(line);
 }
 
 /* Writes the collected values with their texts aligned in one column. */
-static void write_values(struct ipsq_out *o)
+static void write_collected_values_aligned(struct ipsq_out *o)
 {
     unsigned wide = 15;
     for (unsigned i = 0; i < o->value_count; i++) {
@@ -64,7 +64,7 @@ void ipsq_out_write_or_collect_value(struct ipsq_out *o, enum ipsq_kind kind,
         if (!title)
             return;
         if (o->value_count == sizeof(o->value) / sizeof(*o->value))
-            write_values(o);
+            write_collected_values_aligned(o);
         o->value[o->value_count].title = title;
         o->value[o->value_count++].text = ipsq_cell_text(kind, &value);
         return;
@@ -111,16 +111,16 @@ void ipsq_out_end_group_if_json(struct ipsq_out *o)
         ipsq_json_close_container(&o->json, '}');
 }
 
-static void write_folded_and_free(struct ipsq_out *o, char *text)
+static void write_wrapped_text_and_free(struct ipsq_out *o, char *text)
 {
-    ipsq_print_folded(o->file, text, o->columns, 4);
+    ipsq_print_wrapped_text(o->file, text, o->columns, 4);
     free(text);
 }
 
 void ipsq_out_table_begin(struct ipsq_out *o, struct ipsq_table *t,
                           const char *heading)
 {
-    write_values(o);
+    write_collected_values_aligned(o);
     switch (o->format) {
     case IPSQ_TABLE:
         if (!ipsq_table_has_titles(t))
@@ -167,7 +167,8 @@ void ipsq_out_write_and_clear_rows(struct ipsq_out *o, struct ipsq_table *t)
     ipsq_table_clear(t);
 }
 
-static void write_hidden_columns(struct ipsq_out *o, const struct ipsq_table *t)
+static void write_names_of_hidden_columns(struct ipsq_out *o,
+                                          const struct ipsq_table *t)
 {
     char *text = NULL;
     size_t size = 0;
@@ -176,20 +177,20 @@ static void write_hidden_columns(struct ipsq_out *o, const struct ipsq_table *t)
         return;
     ipsq_table_print_hidden_columns(line, t);
     fclose(line);
-    write_folded_and_free(o, text);
+    write_wrapped_text_and_free(o, text);
 }
 
 void ipsq_out_table_end(struct ipsq_out *o, struct ipsq_table *t)
 {
     ipsq_out_write_and_clear_rows(o, t);
     if (o->format == IPSQ_TABLE)
-        write_hidden_columns(o, t);
+        write_names_of_hidden_columns(o, t);
     if (o->format == IPSQ_JSON)
         ipsq_json_close_container(&o->json, ']');
 }
 
-void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
-                    const char *heading)
+void ipsq_out_write_table(struct ipsq_out *o, struct ipsq_table *t,
+                          const char *heading)
 {
     ipsq_out_table_begin(o, t, heading);
     ipsq_out_table_end(o, t);
@@ -201,7 +202,7 @@ void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o,
 {
     char *text = NULL;
     size_t size = 0;
-    write_values(o);
+    write_collected_values_aligned(o);
     FILE *lines = o->format == IPSQ_TABLE ? open_memstream(&text, &size) : NULL;
     o->certified = true;
     o->certificate = c;
@@ -211,7 +212,7 @@ void ipsq_out_set_certificate_write_limitations(struct ipsq_out *o,
     ipsq_certificate_write_limitations(lines, c, verbose);
     fclose(lines);
     fputs(o->color && size ? IPSQ_YELLOW : "", o->file);
-    write_folded_and_free(o, text);
+    write_wrapped_text_and_free(o, text);
     fputs(o->color && size ? IPSQ_PLAIN : "", o->file);
     if (size)
         fputc('\n', o->file);
@@ -230,7 +231,7 @@ static void put_certificate(struct ipsq_out *o)
             return;
         ipsq_certificate_write_text(lines, o->certificate, o->verbose);
         fclose(lines);
-        write_folded_and_free(o, text);
+        write_wrapped_text_and_free(o, text);
         return;
     case IPSQ_TSV:
         ipsq_certificate_write_tsv(o->file, o->certificate);
@@ -250,7 +251,7 @@ void ipsq_out_write_prose_if_table(struct ipsq_out *o, const char *before,
     const struct ipsq_cell cell = ipsq_text_cell(text);
     if (o->format != IPSQ_TABLE)
         return;
-    write_values(o);
+    write_collected_values_aligned(o);
     char *clean = ipsq_cell_text(IPSQ_TEXT, &cell);
     write_folded_line(o, before, clean, indent);
     free(clean);
@@ -258,7 +259,7 @@ void ipsq_out_write_prose_if_table(struct ipsq_out *o, const char *before,
 
 void ipsq_out_switch_bold(struct ipsq_out *o, bool bold)
 {
-    write_values(o);
+    write_collected_values_aligned(o);
     if (o->color)
         fputs(bold ? IPSQ_BOLD : IPSQ_PLAIN, o->file);
 }
@@ -268,7 +269,7 @@ void ipsq_out_write_line_if_table(struct ipsq_out *o, const char *fmt, ...)
     va_list ap;
     if (o->format != IPSQ_TABLE)
         return;
-    write_values(o);
+    write_collected_values_aligned(o);
     va_start(ap, fmt);
     vfprintf(o->file, fmt, ap);
     va_end(ap);
@@ -277,7 +278,7 @@ void ipsq_out_write_line_if_table(struct ipsq_out *o, const char *fmt, ...)
 
 int ipsq_out_end(struct ipsq_out *o, struct ips_err *err)
 {
-    write_values(o);
+    write_collected_values_aligned(o);
     if (o->certified)
         put_certificate(o);
     if (o->format == IPSQ_JSON) {

@@ -56,8 +56,8 @@ void ipsq_out_begin_group_if_json(struct ipsq_out *o, const char *name);
 void ipsq_out_end_group_if_json(struct ipsq_out *o);
 /* Writes a whole table. `heading` is printed above it in the table format;
  * NULL: none. */
-void ipsq_out_table(struct ipsq_out *o, struct ipsq_table *t,
-                    const char *heading);
+void ipsq_out_write_table(struct ipsq_out *o, struct ipsq_table *t,
+                          const char *heading);
 /* Writes a whole table in steps. Call _begin first. Then call _rows any number
  * of times: it writes the rows of `t` and removes them from `t`. _end writes
  * the last rows and the end of the table. */

@@ -245,8 +245,8 @@ static int add_map_entry(struct ipsq_placing *p, const char *text, size_t len,
 
 /* Parses the entries of a map, which are separated by commas or line ends.
  * Lines that start with # are ignored. */
-static int add_map_entries(struct ipsq_placing *p, const char *text,
-                           struct ips_err *err)
+static int parse_map_and_add_entries(struct ipsq_placing *p, const char *text,
+                                     struct ips_err *err)
 {
     int rc = 0;
     bool begins = true;
@@ -285,7 +285,7 @@ static int add_map_file_entries(struct ipsq_placing *p, const char *path,
     fclose(f);
     if (rc == 0) {
         text[n] = '\0';
-        rc = add_map_entries(p, text, err);
+        rc = parse_map_and_add_entries(p, text, err);
     }
     free(text);
     return rc;
@@ -294,7 +294,7 @@ static int add_map_file_entries(struct ipsq_placing *p, const char *path,
 int ipsq_placing_parse_map(struct ipsq_placing *p, const char *spec,
                            struct ips_err *err)
 {
-    return strchr(spec, '=') ? add_map_entries(p, spec, err)
+    return strchr(spec, '=') ? parse_map_and_add_entries(p, spec, err)
                              : add_map_file_entries(p, spec, err);
 }
 
@@ -310,8 +310,8 @@ static int set_network_form_error(const char *text, struct ips_err *err)
 }
 
 /* Parses the time of a --network entry: "100us+8ns@bus", "x0.5", "@bus". */
-static int parse_network_time(Ips__PredictNet *n, char *text,
-                              struct ips_err *err)
+static int parse_network_time_and_medium(Ips__PredictNet *n, char *text,
+                                         struct ips_err *err)
 {
     char *at = strchr(text, '@');
     if (at) {
@@ -346,7 +346,7 @@ static int parse_network_entry(Ips__PredictNet *n, const char *text,
     char *time = trim_copy(equals + 1, strlen(equals + 1));
     int rc = n->from && n->to && time ? 0 : set_no_memory_error(err);
     if (rc == 0)
-        rc = *n->from && *n->to ? parse_network_time(n, time, err)
+        rc = *n->from && *n->to ? parse_network_time_and_medium(n, time, err)
                                 : set_network_form_error(text, err);
     free(time);
     return rc;
@@ -408,8 +408,8 @@ static int parse_move_entry(Ips__PredictMove *m, const char *text,
     return rc;
 }
 
-static int add_move_entry(struct ipsq_placing *p, const char *text, size_t len,
-                          struct ips_err *err)
+static int parse_and_append_move(struct ipsq_placing *p, const char *text,
+                                 size_t len, struct ips_err *err)
 {
     Ips__PredictMove *m = malloc(sizeof(*m));
     if (!m)
@@ -434,7 +434,7 @@ int ipsq_placing_parse_moves(struct ipsq_placing *p, const char *spec,
     for (const char *at = spec; rc == 0;) {
         size_t len = strcspn(at, ",\n");
         if (!is_blank(at, len))
-            rc = add_move_entry(p, at, len, err);
+            rc = parse_and_append_move(p, at, len, err);
         if (!at[len])
             break;
         at += len + 1;

@@ -364,8 +364,8 @@ void ipsq_session_print_slave_hint(const struct ipsq_session *s, FILE *f)
                 pool, s->state);
 }
 
-int ipsq_rows_append_all(struct ipsq_rows *rows, void *more, size_t count,
-                         struct ips_err *err)
+int ipsq_rows_append_array(struct ipsq_rows *rows, void *more, size_t count,
+                           struct ips_err *err)
 {
     if (count > rows->capacity - rows->count) {
         size_t room = (rows->count + count) * 2;

@@ -53,8 +53,8 @@ struct ipsq_rows {
     void **row;
     size_t count, capacity;
 };
-int ipsq_rows_append_all(struct ipsq_rows *rows, void *more, size_t count,
-                         struct ips_err *err) IPS_MUST_USE;
+int ipsq_rows_append_array(struct ipsq_rows *rows, void *more, size_t count,
+                           struct ips_err *err) IPS_MUST_USE;
 void ipsq_rows_release(struct ipsq_rows *rows);
 
 /* Fetches the newest runs, newest first. *left_out: number of older ones not

@@ -17,8 +17,9 @@ static void make_log_path(char out[IPS_PATH_BYTES], const char *state,
 
 /* Makes the state directory if it does not exist, and stores its absolute path,
  * because daemons change to /. */
-static int make_absolute_state_dir(const char *state, char out[IPS_PATH_BYTES],
-                                   struct ips_err *err)
+static int create_and_resolve_state_dir(const char *state,
+                                        char out[IPS_PATH_BYTES],
+                                        struct ips_err *err)
 {
     char resolved[PATH_MAX];
     int rc = ips_path_make_state_directory(state, err);
@@ -37,7 +38,7 @@ int ipsq_start_master(const char *state, struct ips_err *err)
     char at[IPS_PATH_BYTES], word[4][12] = {"--private", "--state", "--listen"};
     int rc = ips_path_find_program("ips-master", program, err);
     if (rc == 0)
-        rc = make_absolute_state_dir(state, dir, err);
+        rc = create_and_resolve_state_dir(state, dir, err);
     if (rc == 0)
         rc = ips_path_default_master_address(dir, at, err);
     if (rc < 0)
@@ -67,7 +68,7 @@ int ipsq_start_slave(const char *state, struct ips_err *err)
                         "--master"};
     int rc = ips_path_find_program("ips-slave", program, err);
     if (rc == 0)
-        rc = make_absolute_state_dir(state, dir, err);
+        rc = create_and_resolve_state_dir(state, dir, err);
     if (rc == 0)
         rc = ips_path_default_master_address(dir, at, err);
     if (rc == 0)

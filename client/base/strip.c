@@ -11,7 +11,8 @@ static size_t column_count_of_sparkline(size_t count)
 }
 
 /* Returns the index of the first value that a column shows. */
-static size_t first_value_of_column(size_t column, size_t columns, size_t count)
+static size_t index_of_first_value_in_column(size_t column, size_t columns,
+                                             size_t count)
 {
     return column * count / columns;
 }
@@ -49,8 +50,8 @@ size_t ipsq_draw_sparkline(const uint64_t *v, size_t count, bool utf8,
     *at = '\0';
     for (size_t c = 0; c < columns; c++) {
         of[c] = mean_of_range_times_64(
-            v, first_value_of_column(c, columns, count),
-            first_value_of_column(c + 1, columns, count));
+            v, index_of_first_value_in_column(c, columns, count),
+            index_of_first_value_in_column(c + 1, columns, count));
         most = ips_max_u64(most, of[c]);
     }
     for (size_t c = 0; c < columns; c++) {

@@ -126,7 +126,7 @@ static size_t bytes_of_characters(const char *text, unsigned n)
 }
 
 /* Whether both of two neighbouring characters belong to a number. */
-static bool is_inside_number(char a, char b)
+static bool are_both_number_characters(char a, char b)
 {
     const char *of = "0123456789.,";
     return a && b && strchr(of, a) && strchr(of, b);
@@ -172,9 +172,9 @@ char *ipsq_shorten_text(char *text, unsigned width, bool utf8)
         return text;
     size_t head = bytes_of_characters(text, (width - of_mark + 1) / 2);
     size_t tail = bytes_of_characters(text, all - (width - of_mark) / 2);
-    while (head && is_inside_number(text[head - 1], text[head]))
+    while (head && are_both_number_characters(text[head - 1], text[head]))
         head--;
-    while (text[tail] && is_inside_number(text[tail - 1], text[tail]))
+    while (text[tail] && are_both_number_characters(text[tail - 1], text[tail]))
         tail++;
     size_t figure = start_of_last_figure(text);
     unsigned of_figure = ipsq_text_width(text + figure, strlen(text) - figure);

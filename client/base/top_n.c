@@ -246,8 +246,8 @@ Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,
     return s;
 }
 
-Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
-                                              Ips__Select *s)
+Ips__Select *ipsq_top_n_fill_procedure_request(const struct ipsq_options *o,
+                                               Ips__Select *s)
 {
     static const char *const fields[][2] = {
         /* pairs: column of the table, field of the master's row */

@@ -37,7 +37,7 @@ Ips__Select *ipsq_top_n_fill_select(const struct ipsq_options *o,
 /* Fills `s` for rows of procedures, as ipsq_top_n_fill_select does for other
  * rows. Also returns NULL if the master cannot select the rows, for example by
  * a column that ipsq computes itself. */
-Ips__Select *ipsq_top_n_fill_procedure_select(const struct ipsq_options *o,
-                                              Ips__Select *s);
+Ips__Select *ipsq_top_n_fill_procedure_request(const struct ipsq_options *o,
+                                               Ips__Select *s);
 
 #endif

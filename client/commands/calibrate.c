@@ -58,7 +58,7 @@ static void put_pairs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
         *cell++ = ipsq_text_cell(r->by);
         *cell++ = ipsq_text_cell(r->doubt);
     }
-    ipsq_out_table(out, &t, "message times: ALPHA + bytes x NS A BYTE");
+    ipsq_out_write_table(out, &t, "message times: ALPHA + bytes x NS A BYTE");
     ipsq_table_release(&t);
 }
 
@@ -82,7 +82,7 @@ static void put_points(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
             *cell++ = ipsq_count_cell(p->cpu_ns ? p->cpu_ns : IPS_UNMEASURED);
         }
     }
-    ipsq_out_table(
+    ipsq_out_write_table(
         out, &t,
         "\nby length: a tenth of the rounds below LOW, a tenth above "
         "HIGH; USED is what answers take; CPU of both ends, of a message");
@@ -101,9 +101,10 @@ static void put_wake_costs(struct ipsq_out *out, const Ips__CalibrateAnswer *a)
         *cell++ = ipsq_text_cell(a->wakes[i]->by);
     }
     if (a->n_wakes || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t,
-                       "\nCPU that a send costs more where it wakes a peer on "
-                       "another processor");
+        ipsq_out_write_table(
+            out, &t,
+            "\nCPU that a send costs more where it wakes a peer on "
+            "another processor");
     ipsq_table_release(&t);
 }
 
@@ -117,7 +118,7 @@ static void put_failed_measurements(struct ipsq_out *out,
     for (size_t i = 0; i < a->n_failed; i++)
         *ipsq_table_add_row(&t) = ipsq_text_cell(a->failed[i]);
     if (a->n_failed || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "");
+        ipsq_out_write_table(out, &t, "");
     ipsq_table_release(&t);
 }
 

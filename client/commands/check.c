@@ -50,8 +50,10 @@ static int ask_metrics(struct ipsq_session *s, const struct ipsq_options *o,
     return 0;
 }
 
-static int ask_path(struct ipsq_session *s, const struct ipsq_options *o,
-                    const char *run, struct measures *m, struct ips_err *err)
+static int ask_path_and_store_measures(struct ipsq_session *s,
+                                       const struct ipsq_options *o,
+                                       const char *run, struct measures *m,
+                                       struct ips_err *err)
 {
     static char engine[] = "auto", weighting[] = "cpu";
     Ips__Request rq = IPS__REQUEST__INIT;
@@ -138,7 +140,7 @@ static int print_check(const struct ipsq_options *o, const char *run,
                                     ipsq_text_cell(verdicts[*worst]));
     ipsq_out_write_or_collect_value(&out, IPSQ_BOOL, "complete", "complete",
                                     ipsq_bool_cell(m->complete));
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_write_table(&out, &t, "");
     ipsq_table_release(&t);
     return ipsq_out_end(&out, err);
 }
@@ -157,7 +159,7 @@ static int run_check(const struct ipsq_command *self,
     if (rc == 0)
         rc = ask_metrics(s, o, rq.run, &m, err);
     if (rc == 0 && (o->options_set & IPSQ_HAS(MAX_PATH)))
-        rc = ask_path(s, o, rq.run, &m, err);
+        rc = ask_path_and_store_measures(s, o, rq.run, &m, err);
     if (rc == 0)
         rc = print_check(o, rq.run, &m, &worst, err);
     if (rc < 0)

@@ -130,11 +130,11 @@ static int collect_answer_rows(const Ips__Reply *reply, void *arg,
 {
     struct diff_state *w = arg;
     if (reply->answer_case == IPS__REPLY__ANSWER_PATH)
-        return ipsq_rows_append_all(&w->rows, reply->path->by_procedure,
-                                    reply->path->n_by_procedure, err);
+        return ipsq_rows_append_array(&w->rows, reply->path->by_procedure,
+                                      reply->path->n_by_procedure, err);
     if (reply->answer_case == IPS__REPLY__ANSWER_PROCEDURES)
-        return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                                    reply->procedures->n_rows, err);
+        return ipsq_rows_append_array(&w->rows, reply->procedures->rows,
+                                      reply->procedures->n_rows, err);
     return 0; /* ipsq_check_answer_kind reports a wrong kind of answer later */
 }
 
@@ -370,7 +370,7 @@ static void put_runs(struct ipsq_out *out, const struct diff_state *w)
         cell[3] = ipsq_count_cell(w->run[i].path_ns);
         cell[4] = ipsq_bool_cell(w->run[i].complete);
     }
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -378,8 +378,8 @@ static void put_runs(struct ipsq_out *out, const struct diff_state *w)
 static void put_figure_row(struct ipsq_table *t, const struct diff_state *w,
                            const struct figure *f, struct texts *texts)
 {
-    double a = diff_median(f->v, w->first), low, high;
-    double b = diff_median(f->v + w->first, w->runs - w->first);
+    double a = diff_median_of_measured(f->v, w->first), low, high;
+    double b = diff_median_of_measured(f->v + w->first, w->runs - w->first);
     char text[160], from[64], to[64];
     if (isnan(a) && isnan(b))
         return;
@@ -416,7 +416,7 @@ static void put_figures(struct ipsq_out *out, const struct diff_state *w,
                     texts ? IPSQ_COUNT_OF(figure_columns) : FIGURE_RAW);
     for (unsigned i = 0; i < w->figures; i++)
         put_figure_row(&t, w, &w->figure[i], texts);
-    ipsq_out_table(out, &t, "medians");
+    ipsq_out_write_table(out, &t, "medians");
     ipsq_table_release(&t);
 }
 
@@ -450,7 +450,7 @@ static void put_items(struct ipsq_out *out, const struct diff *d,
         *cell++ = store_text_and_make_cell(texts, text);
     }
     size_t shown = t.row_count;
-    ipsq_out_table(out, &t, heading);
+    ipsq_out_write_table(out, &t, heading);
     ipsq_put_left_out_count(out, name, d->count - shown);
     ipsq_table_release(&t);
 }

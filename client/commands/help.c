@@ -8,7 +8,8 @@
 
 #define COLUMNS 80
 
-const char *ipsq_extract_term(const char *paragraph, char out[IPSQ_TERM_BYTES])
+const char *ipsq_copy_term_of_paragraph(const char *paragraph,
+                                        char out[IPSQ_TERM_BYTES])
 {
     const char *end = strstr(paragraph + 2, "** - ");
     if (strncmp(paragraph, "**", 2) != 0 || !end)
@@ -22,11 +23,11 @@ static bool print_term(const char *word)
 {
     char term[IPSQ_TERM_BYTES];
     for (int i = 0; ipsq_glossary[i]; i++) {
-        if (!ipsq_extract_term(ipsq_glossary[i], term) ||
+        if (!ipsq_copy_term_of_paragraph(ipsq_glossary[i], term) ||
             strcasecmp(term, word) != 0)
             continue;
-        ipsq_print_folded(stdout, ipsq_glossary[i] + strlen(term) + 7, COLUMNS,
-                          0);
+        ipsq_print_wrapped_text(stdout, ipsq_glossary[i] + strlen(term) + 7,
+                                COLUMNS, 0);
         fputc('\n', stdout);
         return true;
     }
@@ -41,7 +42,7 @@ static int set_unknown_help_topic_error(const char *word, struct ips_err *err)
     for (int i = 0; ipsq_commands[i]; i++)
         ips_nearest_consider_candidate(&near, ipsq_commands[i]->name);
     for (int i = 0; ipsq_glossary[i]; i++)
-        if (ipsq_extract_term(ipsq_glossary[i], term))
+        if (ipsq_copy_term_of_paragraph(ipsq_glossary[i], term))
             ips_nearest_consider_candidate(&near, term);
     return ips_err_set(err, IPS_E_USAGE, "no such command or term: '%.80s'%s",
                        word, ips_nearest_format_suggestion(&near));

@@ -104,7 +104,7 @@ static int print_objects(const struct ipsq_options *o, const char *run_name,
                 ipsq_text_cell(o->object ? o->object : "/"));
         }
         if (tree || level > 0) {
-            ipsq_out_table(&out, &t, "");
+            ipsq_out_write_table(&out, &t, "");
             ipsq_put_left_out_count(&out, tree ? "objects" : names[level],
                                     left_out);
         }
@@ -119,7 +119,7 @@ static int collect_objects(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_LS)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_append_all(arg, reply->ls->rows, reply->ls->n_rows, err);
+    return ipsq_rows_append_array(arg, reply->ls->rows, reply->ls->n_rows, err);
 }
 
 static int run_ls(const struct ipsq_command *self, const struct ipsq_options *o,

@@ -110,20 +110,22 @@ static void add_row(struct ipsq_table *t, const Ips__MetricsRow *row,
 /* Writes the `top` rows (0: all) of the table that have the greatest values in
  * `column`. Releases the table. `left_out`: number of rows that the master
  * already left out. */
-static void write_top_and_release(struct ipsq_out *out, struct ipsq_table *t,
-                                  size_t column, uint64_t top,
-                                  uint64_t left_out, const char *heading)
+static void write_top_rows_and_release_table(struct ipsq_out *out,
+                                             struct ipsq_table *t,
+                                             size_t column, uint64_t top,
+                                             uint64_t left_out,
+                                             const char *heading)
 {
     if (top)
         left_out += ipsq_table_sort_and_keep_top(t, column, top);
     if (t->row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, t, heading);
+        ipsq_out_write_table(out, t, heading);
     ipsq_put_left_out_count(out, t->name, left_out);
     ipsq_table_release(t);
 }
 
-static void add_wait(struct ipsq_table *t, const char *object,
-                     const char *cause, uint64_t ns, uint64_t count)
+static void append_wait_row(struct ipsq_table *t, const char *object,
+                            const char *cause, uint64_t ns, uint64_t count)
 {
     struct ipsq_cell *cell = ipsq_table_add_row(t);
     *cell++ = ipsq_text_cell(object);
@@ -138,17 +140,17 @@ static void put_waits(struct ipsq_out *out, const Ips__MetricsAnswer *a,
     struct ipsq_table t;
     ipsq_table_init(&t, "waits", wait_columns, IPSQ_COUNT_OF(wait_columns));
     for (size_t i = 0; a->left_out && i < a->n_waits; i++)
-        add_wait(&t, a->waits[i]->object, a->waits[i]->cause, a->waits[i]->ns,
-                 a->waits[i]->count);
+        append_wait_row(&t, a->waits[i]->object, a->waits[i]->cause,
+                        a->waits[i]->ns, a->waits[i]->count);
     for (size_t i = 0; !a->left_out && i < a->n_rows; i++) {
         for (size_t k = 0; k < a->rows[i]->n_waits; k++) {
             const Ips__WaitCause *wait = a->rows[i]->waits[k];
-            add_wait(&t, a->rows[i]->object, wait->cause, wait->ns,
-                     wait->count);
+            append_wait_row(&t, a->rows[i]->object, wait->cause, wait->ns,
+                            wait->count);
         }
     }
-    write_top_and_release(out, &t, 2, top, a->left_out ? a->left_out->waits : 0,
-                          "waits");
+    write_top_rows_and_release_table(
+        out, &t, 2, top, a->left_out ? a->left_out->waits : 0, "waits");
 }
 
 static void put_matrix(struct ipsq_out *out, const char *name,
@@ -164,7 +166,7 @@ static void put_matrix(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count_cell(cells[i]->messages);
         *cell++ = ipsq_count_cell(cells[i]->bytes);
     }
-    write_top_and_release(out, &t, 3, top, left_out, heading);
+    write_top_rows_and_release_table(out, &t, 3, top, left_out, heading);
 }
 
 /* Writes the totals of each object, and their sum as the row "all". With `top`
@@ -184,7 +186,7 @@ static void put_message_totals(struct ipsq_out *out, const char *name,
         *cell++ = ipsq_count_cell(m->messages_in);
         *cell++ = ipsq_count_cell(m->bytes_in);
     }
-    write_top_and_release(out, &t, 2, top, left_out, heading);
+    write_top_rows_and_release_table(out, &t, 2, top, left_out, heading);
 }
 
 static const Ips__MetricsRow *find_run_row(const Ips__MetricsAnswer *a)
@@ -232,7 +234,7 @@ static void put_pop_efficiencies(struct ipsq_out *out, const Ips__MetricsRow *r,
         *cell++ = ipsq_count_cell(ideal_ns);
     }
     if (is || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "efficiencies (POP)");
+        ipsq_out_write_table(out, &t, "efficiencies (POP)");
     else
         ipsq_out_write_line_if_table(
             out, "no POP efficiencies: fewer than two threads last for half "
@@ -265,7 +267,7 @@ static int print_metrics(const struct ipsq_options *o, const char *run_name,
                                                o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_write_table(&out, &t, "");
     ipsq_put_left_out_count(&out, "metrics",
                             left_out + (left->n_rows ? left->rows[0] : 0));
     ipsq_table_release(&t);
@@ -301,13 +303,13 @@ static int collect_metrics_rows(const Ips__Reply *reply, void *arg,
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
     const Ips__MetricsAnswer *a = reply->metrics;
-    int rc = ipsq_rows_append_all(&w->rows, a->rows, a->n_rows, err);
+    int rc = ipsq_rows_append_array(&w->rows, a->rows, a->n_rows, err);
     if (rc == 0)
-        rc = ipsq_rows_append_all(&w->machines, a->machine_matrix,
-                                  a->n_machine_matrix, err);
+        rc = ipsq_rows_append_array(&w->machines, a->machine_matrix,
+                                    a->n_machine_matrix, err);
     if (rc == 0)
-        rc = ipsq_rows_append_all(&w->processes, a->process_matrix,
-                                  a->n_process_matrix, err);
+        rc = ipsq_rows_append_array(&w->processes, a->process_matrix,
+                                    a->n_process_matrix, err);
     return rc;
 }
 

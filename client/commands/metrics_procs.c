@@ -37,8 +37,8 @@ static int collect_procedure_metrics(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                                reply->procedures->n_rows, err);
+    return ipsq_rows_append_array(&w->rows, reply->procedures->rows,
+                                  reply->procedures->n_rows, err);
 }
 
 static void add_row(struct ipsq_table *t, const Ips__ProcedureRow *r,
@@ -87,7 +87,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
                                                o->verbose);
     ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", "run",
                                     ipsq_text_cell(run_name));
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_write_table(&out, &t, "");
     if (a->totals &&
         w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
@@ -111,7 +111,7 @@ int ipsq_run_procedure_metrics(const struct ipsq_options *o,
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;
     ask.phase = o->phase;
-    ask.select = ipsq_top_n_fill_procedure_select(o, &select);
+    ask.select = ipsq_top_n_fill_procedure_request(o, &select);
     int rc = ipsq_find_and_set_run_of_request(s, o, &rq, err);
     if (rc == 0)
         rc = ipsq_session_ask(s, &rq, false, collect_procedure_metrics, &w,

@@ -40,7 +40,7 @@ static int collect_path_rows(const Ips__Reply *reply, void *arg,
         *cell++ = ipsq_count_cell(seg->to_node);
         *cell++ = ipsq_count_cell(seg->ns);
     }
-    return ipsq_path_rows_add(&all->rows, reply->path, err);
+    return ipsq_path_rows_append_answer(&all->rows, reply->path, err);
 }
 
 /* Writes how much of its time the path spent on a CPU, waiting for a CPU, or
@@ -208,7 +208,7 @@ static int print_path(const struct ipsq_options *o, const char *run_name,
                  : "all segments, in order of time",
              segments->row_count);
     if (!empty || o->format != IPSQ_TABLE)
-        ipsq_out_table(&out, segments, heading);
+        ipsq_out_write_table(&out, segments, heading);
     if (more)
         ipsq_put_slacks_and_next_paths(&out, o, more, top);
     int rc = ipsq_out_end(&out, err);

@@ -80,7 +80,7 @@ static void put_slacks(struct ipsq_out *out, const Ips__WhatifAnswer *a,
     snprintf(heading, sizeof(heading),
              "how far from critical (NEAR: time with a slack of at most %s)",
              near);
-    ipsq_out_table(out, &t, heading);
+    ipsq_out_write_table(out, &t, heading);
     ipsq_table_release(&t);
 }
 
@@ -120,7 +120,7 @@ static void put_next_paths(struct ipsq_out *out, const Ips__WhatifAnswer *a)
             *cell++ =
                 ipsq_text_cell(list_objects_on_path(p, texts + i * WHO_BYTES));
     }
-    ipsq_out_table(out, &t, "the longest paths, by who is on them");
+    ipsq_out_write_table(out, &t, "the longest paths, by who is on them");
     ipsq_table_release(&t);
     free(texts);
 }

@@ -33,21 +33,21 @@ size_t ipsq_fill_path_groupings(const struct ipsq_options *o,
     return n;
 }
 
-int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
-                       struct ips_err *err)
+int ipsq_path_rows_append_answer(struct ipsq_path_rows *rows,
+                                 const Ips__PathAnswer *a, struct ips_err *err)
 {
     const Ips__WholeGraph *w = a->whole;
-    int rc = ipsq_rows_append_all(&rows->procedures, a->by_procedure,
-                                  a->n_by_procedure, err);
+    int rc = ipsq_rows_append_array(&rows->procedures, a->by_procedure,
+                                    a->n_by_procedure, err);
     if (rc == 0)
-        rc = ipsq_rows_append_all(&rows->source_lines, a->by_line, a->n_by_line,
-                                  err);
+        rc = ipsq_rows_append_array(&rows->source_lines, a->by_line,
+                                    a->n_by_line, err);
     if (rc == 0 && w)
-        rc = ipsq_rows_append_all(&rows->whole_procedures, w->by_procedure,
-                                  w->n_by_procedure, err);
+        rc = ipsq_rows_append_array(&rows->whole_procedures, w->by_procedure,
+                                    w->n_by_procedure, err);
     if (rc == 0 && w)
-        rc = ipsq_rows_append_all(&rows->whole_lines, w->by_line, w->n_by_line,
-                                  err);
+        rc = ipsq_rows_append_array(&rows->whole_lines, w->by_line,
+                                    w->n_by_line, err);
     return rc;
 }
 
@@ -69,7 +69,7 @@ static void write_table_and_release(struct ipsq_out *out, struct ipsq_table *t,
                                     const char *heading, uint64_t left_out)
 {
     if (t->row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, t, heading);
+        ipsq_out_write_table(out, t, heading);
     ipsq_put_left_out_count(out, t->name, left_out);
     ipsq_table_release(t);
 }
@@ -303,9 +303,9 @@ static const struct ipsq_column whole_columns[] = {
     {"threads", "THREADS", IPSQ_COUNT}, {"object", "OBJECT", IPSQ_TEXT},
 };
 
-static void put_whole_shares(struct ipsq_out *out, const char *name,
-                             const char *heading, Ips__Share **shares,
-                             size_t count, uint64_t whole, uint64_t top)
+static void put_shares_of_all_work(struct ipsq_out *out, const char *name,
+                                   const char *heading, Ips__Share **shares,
+                                   size_t count, uint64_t whole, uint64_t top)
 {
     struct ipsq_table t;
     ipsq_table_init(&t, name, whole_columns, IPSQ_COUNT_OF(whole_columns));
@@ -332,15 +332,17 @@ static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
         a->procedure_totals ? a->procedure_totals->unsampled_ns : 0;
     ipsq_out_begin_group_if_json(out, "whole");
     if (by & IPSQ_IS_BY(MACHINE))
-        put_whole_shares(out, "machines",
-                         "all work by machine, and what of it is on the path",
-                         w->by_machine, w->n_by_machine, w->total_ns, top);
+        put_shares_of_all_work(
+            out, "machines",
+            "all work by machine, and what of it is on the path", w->by_machine,
+            w->n_by_machine, w->total_ns, top);
     if (by & IPSQ_IS_BY(PROCESS))
-        put_whole_shares(out, "processes", "all work by process", w->by_process,
-                         w->n_by_process, w->total_ns, top);
+        put_shares_of_all_work(out, "processes", "all work by process",
+                               w->by_process, w->n_by_process, w->total_ns,
+                               top);
     if (by & IPSQ_IS_BY(THREAD))
-        put_whole_shares(out, "threads", "all work by thread", w->by_thread,
-                         w->n_by_thread, w->total_ns, top);
+        put_shares_of_all_work(out, "threads", "all work by thread",
+                               w->by_thread, w->n_by_thread, w->total_ns, top);
     struct procedures p = {.totals = w->totals,
                            .of = w->total_ns,
                            .path_unsampled = path_unsampled,

@@ -11,8 +11,9 @@
 struct ipsq_path_rows {
     struct ipsq_rows procedures, source_lines, whole_procedures, whole_lines;
 };
-int ipsq_path_rows_add(struct ipsq_path_rows *rows, const Ips__PathAnswer *a,
-                       struct ips_err *err) IPS_MUST_USE;
+int ipsq_path_rows_append_answer(struct ipsq_path_rows *rows,
+                                 const Ips__PathAnswer *a,
+                                 struct ips_err *err) IPS_MUST_USE;
 void ipsq_path_rows_release(struct ipsq_path_rows *rows);
 
 /* Fills `by` with the groupings to ask for: those of --by, else machine,

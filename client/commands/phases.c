@@ -110,7 +110,7 @@ static void put_bins(struct ipsq_out *out, const Ips__PhasesAnswer *a)
         cell[3] = ipsq_count_cell(a->bytes[i]);
         cell[4] = ipsq_count_cell(a->wait_ns[i]);
     }
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -121,7 +121,7 @@ static void put_phase_ends(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, end_columns, IPSQ_COUNT_OF(end_columns));
     for (size_t i = 0; i < n; i++)
         *ipsq_table_add_row(&t) = ipsq_count_cell(ends[i]);
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -163,7 +163,7 @@ static int print_phases(const struct ipsq_options *o, const char *run_name,
     ipsq_table_init(&t, "phases", columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < a->n_phases; i++)
         add_phase(&t, a->phases[i]);
-    ipsq_out_table(&out, &t, NULL);
+    ipsq_out_write_table(&out, &t, NULL);
     ipsq_table_release(&t);
     if (o->format != IPSQ_TABLE) {
         put_phase_ends(&out, "cpu_phases", a->cpu_phase_ends,

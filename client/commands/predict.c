@@ -40,7 +40,7 @@ static const struct ipsq_column order_columns[] = {
     {"text", "WHAT", IPSQ_TEXT},
 };
 
-static double share_or_unmeasured(uint64_t ns, double all)
+static double compute_share_or_unmeasured(uint64_t ns, double all)
 {
     return all > 0 ? (double)ns / all : IPS_UNMEASURED_REAL;
 }
@@ -60,13 +60,13 @@ static void put_machines(struct ipsq_out *out, const Ips__PredictAnswer *a)
         *cell++ = ipsq_real_cell(m->taken);
         *cell++ = ipsq_count_cell(m->threads);
         *cell++ = ipsq_count_cell(m->cpu_ns);
-        *cell++ = ipsq_real_cell(
-            share_or_unmeasured(m->cpu_ns, (double)a->makespan_ns * m->cores));
+        *cell++ = ipsq_real_cell(compute_share_or_unmeasured(
+            m->cpu_ns, (double)a->makespan_ns * m->cores));
         *cell++ = ipsq_count_cell(m->queued_ns);
         *cell++ = ipsq_count_cell(m->idle_ns);
         *cell++ = ipsq_bool_cell(m->recorded);
     }
-    ipsq_out_table(out, &t, "the machines then");
+    ipsq_out_write_table(out, &t, "the machines then");
     ipsq_table_release(&t);
 }
 
@@ -78,11 +78,11 @@ static void put_media(struct ipsq_out *out, const Ips__PredictAnswer *a)
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_text_cell(a->media[i]->medium);
         *cell++ = ipsq_count_cell(a->media[i]->busy_ns);
-        *cell++ = ipsq_real_cell(
-            share_or_unmeasured(a->media[i]->busy_ns, (double)a->makespan_ns));
+        *cell++ = ipsq_real_cell(compute_share_or_unmeasured(
+            a->media[i]->busy_ns, (double)a->makespan_ns));
     }
     if (a->n_media || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "what messages share");
+        ipsq_out_write_table(out, &t, "what messages share");
     ipsq_table_release(&t);
 }
 
@@ -94,8 +94,8 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
         const Ips__PredictRow *r = a->path[i];
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
         *cell++ = ipsq_count_cell(r->ns);
-        *cell++ =
-            ipsq_real_cell(share_or_unmeasured(r->ns, (double)a->makespan_ns));
+        *cell++ = ipsq_real_cell(
+            compute_share_or_unmeasured(r->ns, (double)a->makespan_ns));
         *cell++ = ipsq_count_cell(r->queued_ns);
         *cell++ = ipsq_count_cell(r->count);
         *cell++ = ipsq_text_cell(r->kind);
@@ -103,7 +103,7 @@ static void put_path(struct ipsq_out *out, const Ips__PredictAnswer *a)
         *cell++ = ipsq_text_cell(r->place);
         *cell++ = ipsq_text_cell(r->object);
     }
-    ipsq_out_table(out, &t, "the critical path then");
+    ipsq_out_write_table(out, &t, "the critical path then");
     ipsq_table_release(&t);
 }
 
@@ -125,7 +125,7 @@ static void put_order_dependence(struct ipsq_out *out,
         *cell++ = ipsq_text_cell(r->text);
     }
     if (a->n_order || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "what depended on order");
+        ipsq_out_write_table(out, &t, "what depended on order");
     ipsq_table_release(&t);
 }
 
@@ -324,7 +324,7 @@ static void put_best_placements(struct ipsq_out *out,
             *cell++ = ipsq_list_cell(g->processes, g->n_processes);
         }
     }
-    ipsq_out_table(out, &t, "the best maps found");
+    ipsq_out_write_table(out, &t, "the best maps found");
     ipsq_table_release(&t);
 }
 

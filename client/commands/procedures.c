@@ -197,7 +197,7 @@ static int print_procedures(const struct ipsq_options *o, const char *run_name,
         &out, IPSQ_TEXT, "by", NULL,
         ipsq_text_cell(o->by ? o->by : "procedure"));
     put_totals(&out, a->totals);
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_write_table(&out, &t, "");
     ipsq_table_release(&t);
     if (w->rows.count < a->totals->rows) /* the master left out some rows */
         left_out += a->totals->rows - w->rows.count;
@@ -213,8 +213,8 @@ static int collect_procedures(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_PROCEDURES)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_append_all(&w->rows, reply->procedures->rows,
-                                reply->procedures->n_rows, err);
+    return ipsq_rows_append_array(&w->rows, reply->procedures->rows,
+                                  reply->procedures->n_rows, err);
 }
 
 static int run_procedures(const struct ipsq_command *self,
@@ -233,7 +233,7 @@ static int run_procedures(const struct ipsq_command *self,
     ask.by = ips_unconst_text(o->by ? o->by : "procedure");
     ask.top = sorts_rows_in_client(o) ? 0 : o->top;
     ask.select = sorts_rows_in_client(o)
-                     ? ipsq_top_n_fill_procedure_select(o, &select)
+                     ? ipsq_top_n_fill_procedure_request(o, &select)
                      : NULL;
     ask.from_ns = o->from_ns;
     ask.to_ns = o->to_ns;

@@ -131,7 +131,7 @@ static void put_services(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         *cell++ = ipsq_count_cell(r->untraced_clients);
         *cell++ = ipsq_real_cell(r->bound);
     }
-    ipsq_out_table(out, &t, "");
+    ipsq_out_write_table(out, &t, "");
     ipsq_table_release(&t);
 }
 
@@ -148,7 +148,8 @@ static void put_request_time_parts(struct ipsq_out *out,
         put_request_time_parts_row(&t, r->service, "slowest 1%", r->slowest);
     }
     if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "what the time of a request was, on average");
+        ipsq_out_write_table(out, &t,
+                             "what the time of a request was, on average");
     ipsq_table_release(&t);
 }
 
@@ -180,7 +181,7 @@ static void put_typical_causes(struct ipsq_out *out,
             fill_cause_and_location_cells(cell, m);
         }
     }
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -202,7 +203,7 @@ static void put_excess_of_slowest(struct ipsq_out *out,
         }
     }
     if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(
+        ipsq_out_write_table(
             out, &t, "what the slowest requests have more of than the median");
     ipsq_table_release(&t);
 }
@@ -240,7 +241,7 @@ static void put_slowest(struct ipsq_out *out, const Ips__RequestsAnswer *a)
         *cell++ = ipsq_count_cell(queued ? r->behind_took_ns : IPS_UNMEASURED);
     }
     if (t.row_count || out->format != IPSQ_TABLE)
-        ipsq_out_table(out, &t, "the slowest");
+        ipsq_out_write_table(out, &t, "the slowest");
     ipsq_table_release(&t);
     ipsq_put_left_out_count(out, "slowest", count_requests(a) - a->n_slowest);
 }
@@ -261,7 +262,7 @@ static void put_stations(struct ipsq_out *out, const Ips__RequestsAnswer *a,
         *cell++ = ipsq_real_cell(r->bound);
         *cell++ = ipsq_real_cell(r->use);
     }
-    ipsq_out_table(out, &t, "");
+    ipsq_out_write_table(out, &t, "");
     ipsq_table_release(&t);
     ipsq_put_left_out_count(
         out, "stations", top && a->n_stations > top ? a->n_stations - top : 0);

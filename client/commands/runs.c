@@ -71,7 +71,7 @@ static int run_runs(const struct ipsq_command *self,
     left_out += count - t.row_count;
     ipsq_progress_stop_and_erase_line();
     ipsq_out_begin(&out, stdout, o->format, false);
-    ipsq_out_table(&out, &t, NULL);
+    ipsq_out_write_table(&out, &t, NULL);
     ipsq_put_left_out_count(&out, "runs", left_out);
     if (count == 0)
         ipsq_out_write_line_if_table(

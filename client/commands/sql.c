@@ -38,7 +38,7 @@ static int collect_sql_pieces(const Ips__Reply *reply, void *arg,
         w->column_count = reply->sql->n_columns;
     }
     void *piece = reply->sql;
-    return ipsq_rows_append_all(&w->pieces, &piece, 1, err);
+    return ipsq_rows_append_array(&w->pieces, &piece, 1, err);
 }
 
 static struct ipsq_cell value_cell(const Ips__SqlValue *v)
@@ -124,7 +124,7 @@ static int print_sql(const struct ipsq_options *o, const char *run_name,
                                                    o->verbose);
         ipsq_out_write_or_collect_value(&out, IPSQ_TEXT, "run", NULL,
                                         ipsq_text_cell(run_name));
-        ipsq_out_table(&out, &t, NULL);
+        ipsq_out_write_table(&out, &t, NULL);
         ipsq_put_left_out_count(&out, "rows", left_out);
         rc = ipsq_out_end(&out, err);
     }

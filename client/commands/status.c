@@ -60,7 +60,7 @@ static int run_status(const struct ipsq_command *self,
     ipsq_out_write_or_collect_value(&out, IPSQ_COUNT, "kept_answers",
                                     "kept answers",
                                     ipsq_count_cell(a->kept_answers));
-    ipsq_out_table(&out, &t, "");
+    ipsq_out_write_table(&out, &t, "");
     bool trouble = false;
     for (size_t i = 0; i < a->n_slaves; i++)
         trouble |= *a->slaves[i]->trouble != '\0';

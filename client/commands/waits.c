@@ -200,7 +200,7 @@ static void put_blame(struct ipsq_out *out, const struct ipsq_rows *groups)
             *cell++ = ipsq_count_cell(b->ns);
         }
     }
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -216,7 +216,7 @@ static void put_causes(struct ipsq_out *out, const Ips__WaitsAnswer *a)
         *cell++ = ipsq_count_cell(a->causes[i]->count);
     }
     ipsq_table_sort_and_keep_top(&t, 1, 0);
-    ipsq_out_table(out, &t, "what they waited for");
+    ipsq_out_write_table(out, &t, "what they waited for");
     ipsq_table_release(&t);
 }
 
@@ -268,10 +268,11 @@ static void put_core_times(struct ipsq_out *out, const struct ipsq_options *o,
         add_core_time_row(&s, "ended", "", r->after_ns);
     }
     if (!s.table)
-        ipsq_out_table(out, &m, NULL);
-    ipsq_out_table(out, &s.t,
-                   "the cores of the machines during the elapsed time (idle: "
-                   "by what threads waited for)");
+        ipsq_out_write_table(out, &m, NULL);
+    ipsq_out_write_table(
+        out, &s.t,
+        "the cores of the machines during the elapsed time (idle: "
+        "by what threads waited for)");
     ipsq_table_release(&m);
     ipsq_table_release(&s.t);
 }
@@ -340,7 +341,7 @@ static int print_waits(const struct ipsq_options *o, const char *run_name,
     t.spare_columns = "late mean_ns longest_ns count cause";
     for (size_t i = 0; i < groups->count; i++)
         add_group(&t, groups->row[i], a->total_ns, table ? &texts[i] : NULL);
-    ipsq_out_table(&out, &t, NULL);
+    ipsq_out_write_table(&out, &t, NULL);
     ipsq_table_release(&t);
     if (groups->count < a->group_count) {
         char ns[IPSQ_UNIT_BYTES];
@@ -363,8 +364,8 @@ static int collect_wait_groups(const Ips__Reply *reply, void *arg,
     if (reply->answer_case != IPS__REPLY__ANSWER_WAITS)
         return 0; /* ipsq_check_answer_kind later reports the wrong kind of
                      answer */
-    return ipsq_rows_append_all(arg, reply->waits->groups,
-                                reply->waits->n_groups, err);
+    return ipsq_rows_append_array(arg, reply->waits->groups,
+                                  reply->waits->n_groups, err);
 }
 
 /* The columns that --sort accepts. The master sorts, and can sort only by

@@ -54,7 +54,7 @@ static void put_rows(struct ipsq_out *out, const char *name,
         put_row(&t, rows[i], t_max);
     if (all && count > 1)
         put_row(&t, all, t_max);
-    ipsq_out_table(out, &t, heading);
+    ipsq_out_write_table(out, &t, heading);
     ipsq_table_release(&t);
 }
 

@@ -66,7 +66,7 @@ static void put_table(struct ipsq_out *out, const char *name,
     ipsq_table_init(&t, name, columns, IPSQ_COUNT_OF(columns));
     for (size_t i = 0; i < count; i++)
         put_row(&t, rows[i]);
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_table_release(&t);
 }
 
@@ -187,7 +187,8 @@ static void put_window(struct ipsq_out *out, uint32_t phase,
 
 /* Writes the innermost procedure that has, with its callees, at least half of
  * the samples of the path; null: there is none. */
-static void put_common_procedure(struct ipsq_out *out, const Ips__WhyCommon *c)
+static void put_procedure_common_to_samples(struct ipsq_out *out,
+                                            const Ips__WhyCommon *c)
 {
     char text[512] = "", share[3][IPSQ_UNIT_BYTES];
     const uint64_t ns[] = {c ? c->ns : 0, c ? c->low_ns : 0,
@@ -255,7 +256,7 @@ static void print_why_summary(struct ipsq_out *out, const char *run_name,
                                     ipsq_count_cell(a->cpu_ns));
     print_time_if_measured(out, "total_cpu_ns", "total CPU", a->total_cpu_ns);
     put_path_breakdown(out, a);
-    put_common_procedure(out, a->common);
+    put_procedure_common_to_samples(out, a->common);
     ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "sure", "sure",
                                     ipsq_text_cell(a->sure));
     ipsq_out_write_or_collect_value(out, IPSQ_TEXT, "sure_why",
@@ -287,9 +288,10 @@ static int print_why(const struct ipsq_options *o, const char *run_name,
     return rc < 0 ? rc : ipsq_certificate_exit_status(a->certificate);
 }
 
-static int ask_for_answer_kind(struct ipsq_session *s, Ips__Request *rq,
-                               const char *what, const Ips__WhyAnswer **out,
-                               struct ips_err *err)
+static int ask_why_with_answer_kind(struct ipsq_session *s, Ips__Request *rq,
+                                    const char *what,
+                                    const Ips__WhyAnswer **out,
+                                    struct ips_err *err)
 {
     const Ips__Reply *last = NULL;
     rq->why->answer = ips_unconst_text(what);
@@ -306,12 +308,12 @@ int why_ask_and_retry_for_service(struct ipsq_session *s, Ips__Request *rq,
                                   struct ips_err *err)
 {
     const char *what = rq->why->answer;
-    int rc = ask_for_answer_kind(s, rq, what, out, err);
+    int rc = ask_why_with_answer_kind(s, rq, what, out, err);
     if (rc == 0 &&
         !*(*out)->answers) { /* the run is a service: ask about its requests */
-        rc = ask_for_answer_kind(s, rq, "requests", out, err);
+        rc = ask_why_with_answer_kind(s, rq, "requests", out, err);
         if (rc == 0 && strcmp((*out)->shape, "service") != 0)
-            rc = ask_for_answer_kind(
+            rc = ask_why_with_answer_kind(
                 s, rq, "turnaround", out,
                 err); /* no requests are known: ask about the elapsed time */
         rq->why->answer = ips_unconst_text(what);

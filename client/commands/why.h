@@ -39,8 +39,9 @@ void why_sort_merged_findings(struct why_merged_findings *w);
 void why_release_merged_findings(struct why_merged_findings *w);
 /* Computes the median, least and greatest gain in the runs that have the
  * finding. */
-void why_compute_gains(const struct why_merged_finding *x, double *median,
-                       double *least, double *greatest);
+void why_compute_gain_statistics(const struct why_merged_finding *x,
+                                 double *median, double *least,
+                                 double *greatest);
 /* Computes the 95% interval (Wilson) of a frequency that was observed as k in
  * n; n > 0. */
 void why_compute_frequency_interval(unsigned k, unsigned n, double *low,

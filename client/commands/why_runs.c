@@ -113,7 +113,7 @@ static void put_runs(struct ipsq_out *out, const struct whole *w)
         *cell++ = ipsq_text_cell(w->run[i].sure);
         *cell++ = ipsq_bool_cell(w->run[i].complete);
     }
-    ipsq_out_table(out, &t, "the runs");
+    ipsq_out_write_table(out, &t, "the runs");
     ipsq_table_release(&t);
 }
 
@@ -127,7 +127,7 @@ static void put_findings(struct ipsq_out *out,
         const struct why_merged_finding *x = &w->seen[i];
         double median, least, greatest, low, high;
         struct ipsq_cell *cell = ipsq_table_add_row(&t);
-        why_compute_gains(x, &median, &least, &greatest);
+        why_compute_gain_statistics(x, &median, &least, &greatest);
         why_compute_frequency_interval(x->runs, w->runs, &low, &high);
         *cell++ = ipsq_text_cell(x->kind);
         *cell++ = ipsq_text_cell(x->who);
@@ -142,7 +142,7 @@ static void put_findings(struct ipsq_out *out,
         *cell++ = ipsq_text_cell(x->text);
     }
     size_t shown = t.row_count;
-    ipsq_out_table(out, &t, NULL);
+    ipsq_out_write_table(out, &t, NULL);
     ipsq_put_left_out_count(out, "findings", w->count - shown);
     ipsq_table_release(&t);
 }
@@ -155,7 +155,7 @@ static void put_merged_findings_as_text(struct ipsq_out *out,
         const struct why_merged_finding *x = &w->seen[i];
         double median, least, greatest, low, high;
         char head[32];
-        why_compute_gains(x, &median, &least, &greatest);
+        why_compute_gain_statistics(x, &median, &least, &greatest);
         why_compute_frequency_interval(x->runs, w->runs, &low, &high);
         snprintf(head, sizeof(head), "\n%2zu. ", i + 1);
         ipsq_out_write_prose_if_table(out, head, x->text, 4);
@@ -176,8 +176,9 @@ static void put_merged_findings_as_text(struct ipsq_out *out,
                                      w->count - (size_t)top);
 }
 
-static int print_why_runs(const struct ipsq_options *o, const struct whole *w,
-                          struct ips_err *err)
+static int print_findings_of_several_runs(const struct ipsq_options *o,
+                                          const struct whole *w,
+                                          struct ips_err *err)
 {
     struct ipsq_out out;
     ipsq_progress_stop_and_erase_line();
@@ -210,7 +211,7 @@ int why_answer_several_runs(const struct ipsq_options *o,
     }
     if (rc == 0) {
         why_sort_merged_findings(&w->set);
-        rc = print_why_runs(o, w, err);
+        rc = print_findings_of_several_runs(o, w, err);
     }
     why_release_merged_findings(&w->set);
     free(w);

@@ -27,10 +27,9 @@ static bool is_same_finding(const struct why_merged_finding *x,
            strcmp(x->procedure, procedure) == 0;
 }
 
-static struct why_merged_finding *find_finding(struct why_merged_findings *w,
-                                               const char *kind,
-                                               const char *who,
-                                               const char *procedure)
+static struct why_merged_finding *
+find_merged_finding(struct why_merged_findings *w, const char *kind,
+                    const char *who, const char *procedure)
 {
     for (size_t i = 0; i < w->count; i++) {
         if (is_same_finding(&w->seen[i], kind, who, procedure))
@@ -71,7 +70,7 @@ int why_merge_finding(struct why_merged_findings *w, unsigned run,
     char who[1024];
     diff_strip_process_ids(object ? object : "", who, sizeof(who));
     procedure = procedure ? procedure : "";
-    struct why_merged_finding *x = find_finding(w, kind, who, procedure);
+    struct why_merged_finding *x = find_merged_finding(w, kind, who, procedure);
     if (!x)
         x = append_finding(w, kind, who, procedure);
     if (!x)
@@ -129,15 +128,16 @@ static int compare_gains(const void *a, const void *b)
     return (p > q) - (p < q);
 }
 
-void why_compute_gains(const struct why_merged_finding *x, double *median,
-                       double *least, double *greatest)
+void why_compute_gain_statistics(const struct why_merged_finding *x,
+                                 double *median, double *least,
+                                 double *greatest)
 {
     double v[WHY_RUNS_MAX];
     memcpy(v, x->share, x->runs * sizeof(*v));
     qsort(v, x->runs, sizeof(*v), compare_gains);
     *least = v[0];
     *greatest = v[x->runs - 1];
-    *median = diff_median(v, x->runs);
+    *median = diff_median_of_measured(v, x->runs);
 }
 
 void why_release_merged_findings(struct why_merged_findings *w)

@@ -11,7 +11,8 @@
 
 /* Prints the error. After wrong usage, also prints how to get help; `where` is
  * the command, or "" for all of ipsq. Returns the exit status. */
-static int report_error(const struct ips_err *err, const char *where)
+static int print_error_and_get_exit_status(const struct ips_err *err,
+                                           const char *where)
 {
     fprintf(stderr, "ipsq: %s\n", err->msg);
     if (err->code != IPS_E_USAGE)
@@ -83,7 +84,7 @@ static int connect_and_run_command(const struct ipsq_command *c,
     struct ips_err err = {0};
     int rc = check_options_and_arguments(c, o, &err);
     if (rc < 0)
-        return report_error(&err, c->name);
+        return print_error_and_get_exit_status(&err, c->name);
     memset(&s, 0, sizeof(s));
     ipsq_set_tables_wide(o->wide);
     if (!c->local) {
@@ -94,7 +95,7 @@ static int connect_and_run_command(const struct ipsq_command *c,
         rc = c->run(c, o, &s, &err);
     ipsq_progress_stop_and_erase_line();
     if (rc < 0)
-        rc = report_error(&err, c->name);
+        rc = print_error_and_get_exit_status(&err, c->name);
     if (rc == IPSQ_FAILED)
         ipsq_session_print_slave_hint(&s, stderr);
     ipsq_session_close(&s);
@@ -108,7 +109,7 @@ int ipsq_run_command_line(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "complete") == 0)
         return ipsq_print_completions(argc - 2, argv + 2);
     if (ipsq_options_parse(&o, argc, argv, &err) < 0)
-        return report_error(
+        return print_error_and_get_exit_status(
             &err, o.command && ipsq_command_find(o.command) ? o.command : "");
     if (o.version)
         return connect_and_run_command(&ipsq_cmd_version, &o);
@@ -121,7 +122,7 @@ int ipsq_run_command_line(int argc, char **argv)
     const struct ipsq_command *c = ipsq_command_find(o.command);
     if (!c) {
         ipsq_set_unknown_command_error(o.command, NULL, &err);
-        return report_error(&err, "");
+        return print_error_and_get_exit_status(&err, "");
     }
     if (o.help) {
         ipsq_print_command_usage(stdout, c);

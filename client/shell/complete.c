@@ -19,7 +19,7 @@ static char *next_candidate(const char *text, int state)
     return offer_at < offered.count ? strdup(offered.name[offer_at++]) : NULL;
 }
 
-static void offer_name(const char *name, const char *text)
+static void offer_name_if_it_begins_with(const char *name, const char *text)
 {
     if (strncmp(name, text, strlen(text)) == 0)
         ipsq_names_add(&offered, name, NULL);
@@ -65,11 +65,11 @@ static char **complete_word(const char *text, int start, int end)
     } else if (strcmp(first, "format") == 0) {
         const char *const *formats = ipsq_option_values(IPSQ_OPT_FORMAT);
         for (int i = 0; i <= IPSQ_JSON; i++)
-            offer_name(formats[i], text);
+            offer_name_if_it_begins_with(formats[i], text);
     } else {
         ipsq_complete_word(&from, words.word, count, text, false, &offered);
         for (int i = 0; count == 0 && ipsq_shell_words[i]; i++)
-            offer_name(ipsq_shell_words[i], text);
+            offer_name_if_it_begins_with(ipsq_shell_words[i], text);
     }
     return offered.count ? rl_completion_matches(text, next_candidate) : NULL;
 }

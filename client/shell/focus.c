@@ -69,8 +69,9 @@ void ipsq_focus_prompt_text(const struct ipsq_focus *f, char *out, size_t room)
                  f->to);
 }
 
-bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
-                               char out[IPSQ_FOCUS_BYTES])
+bool ipsq_focus_write_full_object_name(const struct ipsq_focus *f,
+                                       const char *word,
+                                       char out[IPSQ_FOCUS_BYTES])
 {
     int n;
     if (*word == '/')
@@ -149,7 +150,7 @@ static bool command_can_be_limited_to_object(const struct ipsq_command *c)
     return (c->options & IPSQ_HAS(OBJECT)) && !(c->options & IPSQ_HAS(FASTER));
 }
 
-static void add_word(char **argv, int *argc, const char *word)
+static void append_argument(char **argv, int *argc, const char *word)
 {
     argv[(*argc)++] = (char *)(uintptr_t)word;
     argv[*argc] = NULL;
@@ -162,8 +163,8 @@ static void append_focus_options(const struct ipsq_focus *f,
 {
     if (*f->object && command_can_be_limited_to_object(c)) {
         if (!(o->options_set & IPSQ_HAS(OBJECT))) {
-            add_word(argv, argc, "--object");
-            add_word(argv, argc, f->object);
+            append_argument(argv, argc, "--object");
+            append_argument(argv, argc, f->object);
         }
     } else if (*f->object && command_takes_run(c)) {
         *unused |= IPSQ_UNUSED_OBJECT;
@@ -174,16 +175,16 @@ static void append_focus_options(const struct ipsq_focus *f,
         if (o->options_set & IPSQ_WINDOW)
             return;
         if (*f->phase) {
-            add_word(argv, argc, "--phase");
-            add_word(argv, argc, f->phase);
+            append_argument(argv, argc, "--phase");
+            append_argument(argv, argc, f->phase);
         }
         if (*f->from) {
-            add_word(argv, argc, "--from");
-            add_word(argv, argc, f->from);
+            append_argument(argv, argc, "--from");
+            append_argument(argv, argc, f->from);
         }
         if (*f->to) {
-            add_word(argv, argc, "--to");
-            add_word(argv, argc, f->to);
+            append_argument(argv, argc, "--to");
+            append_argument(argv, argc, f->to);
         }
     } else if (timed && command_takes_run(c)) {
         *unused |= IPSQ_UNUSED_TIME;
@@ -199,12 +200,12 @@ int ipsq_focus_build_argv(const struct ipsq_focus *f, char *const *before,
     struct ips_err ignored;
     int argc = 0;
     *unused = 0;
-    add_word(argv, &argc, own);
+    append_argument(argv, &argc, own);
     for (; before && *before && argc < IPSQ_WORDS_MAX / 2; before++)
-        add_word(argv, &argc, *before);
+        append_argument(argv, &argc, *before);
     int first = argc;
     for (int i = 0; i < words->count; i++)
-        add_word(argv, &argc, words->word[i]);
+        append_argument(argv, &argc, words->word[i]);
     /* parse a copy, because getopt may reorder its arguments */
     char *copy[IPSQ_ARGV_MAX + 1];
     memcpy(copy, argv, ((size_t)argc + 1) * sizeof(*argv));

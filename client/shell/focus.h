@@ -44,8 +44,9 @@ void ipsq_focus_prompt_text(const struct ipsq_focus *f, char *out, size_t room);
 /* Writes to `out` the full name of the object that `word` names: "/a/b" is a
  * full name, "b" is relative to the object in focus. False: the name is too
  * long and `out` is truncated. */
-bool ipsq_focus_resolve_object(const struct ipsq_focus *f, const char *word,
-                               char out[IPSQ_FOCUS_BYTES]);
+bool ipsq_focus_write_full_object_name(const struct ipsq_focus *f,
+                                       const char *word,
+                                       char out[IPSQ_FOCUS_BYTES]);
 /* Sets the window from "1s..2s", "1s.." or "..2s". False: `word` is not of this
  * form. True with err->code != 0 (IPS_E_USAGE): `word` is of this form, but its
  * times are wrong, and the window is unchanged. */

@@ -115,9 +115,8 @@ static int run_argv_in_child(const struct ipsq_shell *s, int argc, char **argv)
 
 /* Whether the command lacks the shell's output format. The shell does not pass
  * --format to such commands. */
-static bool
-command_does_not_support_shell_format(const struct ipsq_shell *s,
-                                      const struct ipsq_words *words)
+static bool does_command_lack_shell_format(const struct ipsq_shell *s,
+                                           const struct ipsq_words *words)
 {
     const struct ipsq_command *c =
         words->count ? ipsq_command_find(words->word[0]) : NULL;
@@ -132,7 +131,7 @@ static int run_command_with_focus(const struct ipsq_shell *s,
     unsigned unused;
     size_t n = 0;
     while (s->before[n] && (s->before[n] != s->format ||
-                            !command_does_not_support_shell_format(s, words))) {
+                            !does_command_lack_shell_format(s, words))) {
         before[n] = s->before[n];
         n++;
     }
@@ -183,7 +182,7 @@ static void print_unknown_name(const struct ipsq_shell *s, name_lister *list,
 
 /* Returns the first name that is neither `first` nor below it (as /m1/a is
  * below /m1), or NULL. */
-static const char *find_name_not_at_or_below(const struct ipsq_names *names,
+static const char *find_name_outside_subtree(const struct ipsq_names *names,
                                              const char *first)
 {
     size_t len = strlen(first);
@@ -212,7 +211,7 @@ static bool resolve_unique_name(const struct ipsq_shell *s, name_lister *list,
             found = names.name[i];
     if (!found && names.count) {
         found = names.name[0];
-        other = find_name_not_at_or_below(&names, found);
+        other = find_name_outside_subtree(&names, found);
     }
     if (!found)
         print_unknown_name(s, list, text, what);
@@ -241,7 +240,7 @@ static int set_focus_from_word(struct ipsq_shell *s, const char *word,
                    : IPSQ_OK;
     if (ipsq_focus_set_window_if_word_is_one(&s->focus, word, &err))
         return err.code ? print_usage_error(err.msg, NULL) : IPSQ_OK;
-    if (!ipsq_focus_resolve_object(&s->focus, word, object))
+    if (!ipsq_focus_write_full_object_name(&s->focus, word, object))
         return print_usage_error("name too long: ", word);
     if (!*object) {
         *s->focus.object = '\0';

@@ -36,8 +36,9 @@ void message_times_release(struct message_times *t)
     memset(t, 0, sizeof(*t));
 }
 
-static int compare_pair(const struct message_time_pair *a, const char *from,
-                        const char *to, enum message_time_transport over)
+static int compare_pair_with_key(const struct message_time_pair *a,
+                                 const char *from, const char *to,
+                                 enum message_time_transport over)
 {
     int by = strcmp(a->from, from);
     if (by == 0)
@@ -46,13 +47,14 @@ static int compare_pair(const struct message_time_pair *a, const char *from,
 }
 
 /* The index of the pair with this key, or where it would be inserted. */
-static uint32_t find_position(const struct message_times *t, const char *from,
-                              const char *to, enum message_time_transport over)
+static uint32_t find_position_of_pair(const struct message_times *t,
+                                      const char *from, const char *to,
+                                      enum message_time_transport over)
 {
     uint32_t low = 0, high = t->count;
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
-        if (compare_pair(t->pair[mid], from, to, over) < 0)
+        if (compare_pair_with_key(t->pair[mid], from, to, over) < 0)
             low = mid + 1;
         else
             high = mid;
@@ -64,8 +66,9 @@ struct message_time_pair *
 message_times_find_pair(const struct message_times *t, const char *from,
                         const char *to, enum message_time_transport over)
 {
-    uint32_t at = find_position(t, from, to, over);
-    if (at < t->count && compare_pair(t->pair[at], from, to, over) == 0)
+    uint32_t at = find_position_of_pair(t, from, to, over);
+    if (at < t->count &&
+        compare_pair_with_key(t->pair[at], from, to, over) == 0)
         return t->pair[at];
     return NULL;
 }
@@ -96,9 +99,9 @@ static int make_pair_curves(struct message_time_pair *p, struct ips_err *err)
 static void insert_or_replace_pair(struct message_times *t,
                                    struct message_time_pair *p)
 {
-    uint32_t at = find_position(t, p->from, p->to, p->over);
+    uint32_t at = find_position_of_pair(t, p->from, p->to, p->over);
     if (at < t->count &&
-        compare_pair(t->pair[at], p->from, p->to, p->over) == 0) {
+        compare_pair_with_key(t->pair[at], p->from, p->to, p->over) == 0) {
         free(t->pair[at]);
     } else {
         memmove(t->pair + at + 1, t->pair + at,
@@ -108,7 +111,8 @@ static void insert_or_replace_pair(struct message_times *t,
     t->pair[at] = p;
 }
 
-static void put_wake(struct message_times *t, const struct message_time_wake *w)
+static void insert_or_replace_wake(struct message_times *t,
+                                   const struct message_time_wake *w)
 {
     uint32_t at = 0;
     while (at < t->wake_count && strcmp(t->wake[at].machine, w->machine) < 0)
@@ -164,7 +168,7 @@ int message_times_insert_or_replace_wake(struct message_times *t,
 {
     int rc = reserve_message_time_rows(t, 0, 1, err);
     if (rc == 0)
-        put_wake(t, wake);
+        insert_or_replace_wake(t, wake);
     return rc;
 }
 
@@ -195,7 +199,7 @@ int message_times_move_rows(struct message_times *t, struct message_times *from,
         insert_or_replace_pair(t, from->pair[i]);
     from->count = 0;
     for (uint32_t i = 0; i < from->wake_count; i++)
-        put_wake(t, &from->wake[i]);
+        insert_or_replace_wake(t, &from->wake[i]);
     from->wake_count = 0;
     return 0;
 }
@@ -203,8 +207,9 @@ int message_times_move_rows(struct message_times *t, struct message_times *from,
 bool message_times_remove_pair(struct message_times *t, const char *from,
                                const char *to, enum message_time_transport over)
 {
-    uint32_t at = find_position(t, from, to, over);
-    if (at == t->count || compare_pair(t->pair[at], from, to, over) != 0)
+    uint32_t at = find_position_of_pair(t, from, to, over);
+    if (at == t->count ||
+        compare_pair_with_key(t->pair[at], from, to, over) != 0)
         return false;
     free(t->pair[at]);
     t->count--;
@@ -256,7 +261,7 @@ message_times_find_pair_or_substitute(const struct message_times *t,
     for (uint32_t i = 0; i < t->count && !p; i++) {
         const struct message_time_pair *o = t->pair[i];
         if (o->over == over &&
-            message_time_pair_has_ends(o, o->from, o->from) == inside)
+            message_time_pair_is_between(o, o->from, o->from) == inside)
             p = o;
     }
     return p;

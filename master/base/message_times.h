@@ -137,8 +137,9 @@ const struct message_time_pair *
 message_times_find_pair_or_substitute(const struct message_times *t,
                                       const char *from, const char *to,
                                       enum message_time_transport over);
-static inline bool message_time_pair_has_ends(const struct message_time_pair *p,
-                                              const char *from, const char *to)
+static inline bool
+message_time_pair_is_between(const struct message_time_pair *p,
+                             const char *from, const char *to)
 {
     return strcmp(p->from, from) == 0 && strcmp(p->to, to) == 0;
 }

@@ -65,7 +65,7 @@ static bool differ_more_than_allowed(uint64_t a, uint64_t b)
     return high > ips_add_sat(3 * low, MTIMES_SLACK_NS);
 }
 
-bool message_times_has_differing_directions(
+bool message_times_write_doubt_if_ways_differ(
     const struct message_time_pair *p, const struct message_time_pair *back,
     char *out, size_t room)
 {

@@ -47,7 +47,7 @@ bool message_times_check_trips_and_write_doubt(
 /* Checks the rule `both ways` (see the top of this file), for the message
  * lengths that both `p` and `back`, the opposite direction, have. Returns true,
  * with the text in `out`, if the pair is in doubt. */
-bool message_times_has_differing_directions(
+bool message_times_write_doubt_if_ways_differ(
     const struct message_time_pair *p, const struct message_time_pair *back,
     char *out, size_t room);
 

@@ -144,7 +144,7 @@ static void format_current_time(char measured[static 32])
         snprintf(measured, 32, "unknown");
 }
 
-static const char *calibration_command_text(const struct calibration *c)
+static const char *text_of_calibrate_command(const struct calibration *c)
 {
     return c->force ? "ipsq calibrate --force" : "ipsq calibrate";
 }
@@ -174,12 +174,12 @@ reload_table_and_save_pair_or_wake(struct query *q,
 /* Checks the result of the previous job, already saved, against the opposite
  * direction, now measured. If it is in doubt, marks it (with `force`), or
  * restores or removes its entry in the table. */
-static void recheck_opposite_pair_and_mark_or_undo(struct query *q)
+static void mark_or_undo_pair_if_directions_differ(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     struct message_times *t = &q->m->message_times;
     struct ips_err err = {0};
-    if (!message_times_has_differing_directions(
+    if (!message_times_write_doubt_if_ways_differ(
             &c->there, &c->now, c->there.doubt, sizeof(c->there.doubt)))
         return;
     if (c->force || c->older.count) {
@@ -222,10 +222,10 @@ static void store_or_refuse_pair(struct query *q)
     else if (!message_times_check_trips_and_write_doubt(p, c->trip, p->doubt,
                                                         sizeof(p->doubt)) &&
              j->back && c->there.count)
-        (void)message_times_has_differing_directions(p, &c->there, p->doubt,
-                                                     sizeof(p->doubt));
+        (void)message_times_write_doubt_if_ways_differ(p, &c->there, p->doubt,
+                                                       sizeof(p->doubt));
     if (j->back && c->there.count)
-        recheck_opposite_pair_and_mark_or_undo(q);
+        mark_or_undo_pair_if_directions_differ(q);
     if (q->over)
         return;
     if (*p->doubt && !c->force) {
@@ -247,7 +247,7 @@ static void date_and_store_or_refuse_pair(struct query *q)
     if (c->now.count == 0)
         return;
     format_current_time(c->now.measured);
-    snprintf(c->now.by, sizeof(c->now.by), "%s", calibration_command_text(c));
+    snprintf(c->now.by, sizeof(c->now.by), "%s", text_of_calibrate_command(c));
     store_or_refuse_pair(q);
 }
 
@@ -388,7 +388,7 @@ static void start_next_pair_or_send_answer(struct query *q)
 
 /* ---- is each machine idle? ----------------------------------------------- */
 
-static void check_next_machine(struct query *q);
+static void ask_next_machine_if_ready(struct query *q);
 
 static int store_busy_text_and_wake_cost(struct query *q,
                                          struct machine_share *p,
@@ -415,7 +415,7 @@ static void save_wake_cost_and_check_next_machine(struct query *q)
     if (c->wake_ns <= IPS_CURVE_MAX_NS) {
         snprintf(wake.machine, sizeof(wake.machine), "%s", p->machine);
         format_current_time(wake.measured);
-        snprintf(wake.by, sizeof(wake.by), "%s", calibration_command_text(c));
+        snprintf(wake.by, sizeof(wake.by), "%s", text_of_calibrate_command(c));
         if (reload_table_and_save_pair_or_wake(q, NULL, &wake) < 0)
             return;
     }
@@ -424,10 +424,10 @@ static void save_wake_cost_and_check_next_machine(struct query *q)
     p->state = MACHINE_ACTIVE;
     p->why[0] = '\0';
     c->machine_at++;
-    check_next_machine(q);
+    ask_next_machine_if_ready(q);
 }
 
-static void check_next_machine(struct query *q)
+static void ask_next_machine_if_ready(struct query *q)
 {
     struct calibration *c = calibration_of(q);
     Ips__ReadyAsk ask = IPS__READY_ASK__INIT;
@@ -551,7 +551,7 @@ void calibrate_measure(struct query *q)
     if (rc < 0)
         query_fail(q, &err);
     else
-        check_next_machine(q);
+        ask_next_machine_if_ready(q);
 }
 
 void calibrate_fill_failures_and_progress(const struct query *q,

@@ -132,9 +132,8 @@ static void add_note_if_messages_not_measured(const struct query *q,
                                               struct certificate *c)
 {
     const struct scenario_result *main = &d->scenarios[SCENARIO_MAIN];
-    if (q->gather.count > 1 && q->request->path->lane->calibrated &&
-        !main->scenario.calibrated && main->shares.messages > 0 &&
-        main->scenario.weighting != IPS_WEIGH_WALL)
+    if (q->gather.count > 1 && q->calibrate && !main->scenario.calibrated &&
+        main->shares.messages > 0 && main->scenario.weighting != IPS_WEIGH_WALL)
         certificate_add_note(a, c,
                              "messages take no time in this answer, because "
                              "none was measured: `ipsq calibrate` measures "
@@ -148,12 +147,12 @@ static void fill_completeness_certificate(const struct query *q,
     certificate_fill(q, a, c);
     c->msg.unmatched += d->unmatched;
     c->msg.any_on_path = d->scenarios[SCENARIO_MAIN].shares.resources;
-    certificate_set_category_and_plan(q, a, c, 3, "the slaves' graphs");
+    certificate_set_category_and_source(q, a, c, 3, "the slaves' graphs");
     c->msg.engine = ips_unconst_text(d->engine_text);
     c->msg.message_times =
         path_message_times_text(q, a, &d->scenarios[SCENARIO_MAIN].scenario);
-    if (weighting_clock_text(d))
-        c->msg.clock = ips_unconst_text(weighting_clock_text(d));
+    if (weighting_clock_alignment_text(d))
+        c->msg.clock = ips_unconst_text(weighting_clock_alignment_text(d));
     if (d->scenarios[SCENARIO_MAIN].scenario.weighting != IPS_WEIGH_CPU)
         c->msg.run_delay_unknown_ns = weighting_unattributed_delay_ns(q);
     const struct scenario_result *longest = &d->scenarios[SCENARIO_UNENDED];
@@ -325,7 +324,7 @@ static void send_last_path_reply(struct query *q)
     arena_release(&a);
 }
 
-static const char *segment_kind(const struct path_piece *p)
+static const char *segment_kind_text(const struct path_piece *p)
 {
     if (p->kind == IPS_SEG_COMPUTE)
         return "compute";
@@ -347,7 +346,7 @@ static void fill_segment(const struct query *q, struct arena *a,
 {
     const struct machine_share *part = machine_at(q, p->at.machine);
     ips__segment__init(s);
-    s->kind = ips_unconst_text(segment_kind(p));
+    s->kind = ips_unconst_text(segment_kind_text(p));
     s->arc = ips_unconst_text(cross_arc_kind_name(p));
     s->machine = ips_unconst_text(part->machine);
     s->process =

@@ -190,7 +190,7 @@ static void compute_clock_alignment(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct alignment a = {.q = q, .n = q->gather.count};
-    struct ips_machine_joins *parts = engine_collect_joins(q);
+    struct ips_machine_joins *parts = engine_list_received_joins(q);
     uint32_t blame;
     if (!parts)
         return;

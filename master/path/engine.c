@@ -62,8 +62,8 @@ static int set_nothing_recorded_error(const struct query *q, const char *what,
                        what, *missing ? "; " : "", missing);
 }
 
-int engine_assign_node_numbers(struct query *q, const char *what,
-                               struct ips_err *err)
+int engine_init_machines_and_number_nodes(struct query *q, const char *what,
+                                          struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
     d->nodes = 0;
@@ -121,10 +121,10 @@ static void reset_machine_and_init_graph_receiver(struct machine_share *p,
 
 /* Receives one message with nodes of a subgraph, and lets the slave send one
  * more. */
-static int append_subgraph_reply_and_widen_window(struct query *q,
-                                                  struct machine_share *p,
-                                                  const Ips__Reply *reply,
-                                                  struct ips_err *err)
+static int append_subgraph_and_allow_next_reply(struct query *q,
+                                                struct machine_share *p,
+                                                const Ips__Reply *reply,
+                                                struct ips_err *err)
 {
     if (reply->answer_case != IPS__REPLY__ANSWER_SUBGRAPH)
         return ips_err_set(err, IPS_E_PROTOCOL, "no subgraph in its answer");
@@ -138,7 +138,7 @@ static int append_subgraph_reply_and_widen_window(struct query *q,
 void engine_fetch_subgraphs(struct query *q, bool detail,
                             void (*after)(struct query *q))
 {
-    query_open_round(q, append_subgraph_reply_and_widen_window, after);
+    query_open_round(q, append_subgraph_and_allow_next_reply, after);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         Ips__SubgraphAsk ask = IPS__SUBGRAPH_ASK__INIT;
@@ -212,7 +212,7 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
     query_close_round(q);
 }
 
-struct ips_machine_joins *engine_collect_joins(struct query *q)
+struct ips_machine_joins *engine_list_received_joins(struct query *q)
 {
     uint32_t n = q->gather.count;
     struct ips_machine_joins *parts = calloc((size_t)n + 1, sizeof(*parts));
@@ -435,7 +435,7 @@ bool engine_append_or_merge_piece(struct path_data *d, struct path_thread came,
     return true;
 }
 
-bool engine_finish_scenario(struct path_data *d)
+bool engine_finish_shares_and_pieces(struct path_data *d)
 {
     struct scenario_result *r = &d->scenarios[d->now];
     if (r->with_shares &&

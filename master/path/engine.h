@@ -183,7 +183,7 @@ struct engine_machine {
 };
 
 void engine_start_central(struct query *q);
-void engine_start_contract(struct query *q);
+void engine_start_contraction(struct query *q);
 void engine_start_cm(struct query *q, bool async);
 /* Relays a message between two slaves that cannot reach each other. */
 void engine_cm_relay_message(struct master *m, const struct slave *s,
@@ -234,14 +234,14 @@ void engine_fetch_joins(struct query *q, const struct ips_scenario *scenario,
                         bool moments, void (*after)(struct query *q));
 /* In the worker: returns the received joins of all machines as the input of
  * ips_joined_decode_and_solve, malloc'd; NULL: d->err has the reason. */
-struct ips_machine_joins *engine_collect_joins(struct query *q);
+struct ips_machine_joins *engine_list_received_joins(struct query *q);
 /* To be called once when the machines have answered: sets `own` of each of them
  * and numbers the nodes of all machines (`base`, and `nodes` of the question).
  * Errors: IPS_E_INCOMPLETE: the graph has no nodes, so it has no `what` (such
  * as "path"); the message says which machines are missing or have trouble.
  * IPS_E_LIMIT: more nodes than a graph may have. IPS_E_NO_MEMORY. */
-int engine_assign_node_numbers(struct query *q, const char *what,
-                               struct ips_err *err) IPS_MUST_USE;
+int engine_init_machines_and_number_nodes(struct query *q, const char *what,
+                                          struct ips_err *err) IPS_MUST_USE;
 
 /* Asks every machine of the run for its whole subgraph (SubgraphAsk), then
  * calls `after`. */
@@ -275,7 +275,7 @@ struct path_thread engine_thread_of_node(const struct ips_graph *g,
 /* To be called when all pieces of scenario `now` were pushed, in the worker or
  * the loop: computes its shares, and keeps the pieces of the main scenario.
  * Returns false with the reason in d->err. */
-bool engine_finish_scenario(struct path_data *d);
+bool engine_finish_shares_and_pieces(struct path_data *d);
 
 /* To be called when a job failed: excludes the slave whose data was wrong and
  * restarts the question, or refuses the question. */

@@ -50,8 +50,8 @@ static uint64_t join_node_upper_bound(const struct auto_facts *f)
     return ips_max_u64(f->join_bound, add_sat(f->crossing, f->crossing_out));
 }
 
-void engine_auto_estimate(const struct auto_facts *f,
-                          struct auto_estimates *out)
+void engine_auto_estimate_engine_times(const struct auto_facts *f,
+                                       struct auto_estimates *out)
 {
     uint64_t machines = ips_max_u64(f->machines, 1);
     uint64_t rate =
@@ -97,7 +97,7 @@ const char *engine_auto_choose(const struct auto_facts *f, char *why,
         return "contract";
     }
     struct auto_estimates cost;
-    engine_auto_estimate(f, &cost);
+    engine_auto_estimate_engine_times(f, &cost);
     uint64_t contract = cost.contract_ns, cm = cost.cm_ns;
     uint64_t held =
         multiply_divide_saturated(join_node_upper_bound(f), NODE_HELD_BYTES, 1);

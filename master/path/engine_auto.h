@@ -46,8 +46,8 @@ struct auto_facts {
 struct auto_estimates {
     uint64_t contract_ns, cm_ns;
 };
-void engine_auto_estimate(const struct auto_facts *f,
-                          struct auto_estimates *out);
+void engine_auto_estimate_engine_times(const struct auto_facts *f,
+                                       struct auto_estimates *out);
 
 /* Returns the name of the engine; `why` receives the reason with its figures.
  */

@@ -90,7 +90,7 @@ static bool compute_path_of_view(struct query *q, const struct ips_graph *g)
     }
     if (r->with_shares && !walk_path_back_and_push_pieces(d, g))
         return false;
-    return engine_finish_scenario(d);
+    return engine_finish_shares_and_pieces(d);
 }
 
 static bool solve_scenario(struct query *q, enum scenario_id id)
@@ -141,7 +141,7 @@ static void start_answer_or_handle_failure(struct query *q)
         path_start_answer(q);
 }
 
-static void submit_scenario_computation(struct query *q)
+static void submit_all_scenarios_to_worker(struct query *q)
 {
     struct ips_err err = {0};
     engine_mark_or_count_traffic(q, false);
@@ -154,5 +154,5 @@ static void submit_scenario_computation(struct query *q)
 void engine_start_central(struct query *q)
 {
     engine_mark_or_count_traffic(q, true);
-    engine_fetch_subgraphs(q, false, submit_scenario_computation);
+    engine_fetch_subgraphs(q, false, submit_all_scenarios_to_worker);
 }

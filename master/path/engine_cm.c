@@ -41,7 +41,8 @@ void cm_send_message(struct query *q, const struct machine_share *p,
         ips_send_chandy_misra_message(p->slave->peer, m);
 }
 
-static void send_to_all_slaves(struct query *q, Ips__CmMessage__Kind kind)
+static void send_cm_message_to_all_slaves(struct query *q,
+                                          Ips__CmMessage__Kind kind)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__CmMessage m = IPS__CM_MESSAGE__INIT;
@@ -107,7 +108,8 @@ static void begin_next_scenario_or_answer(struct query *q)
 static void compute_scenario_shares(struct query *q)
 {
     struct path_data *d = path_data_of(q);
-    (void)engine_finish_scenario(d); /* on failure the reason is in d->err */
+    (void)engine_finish_shares_and_pieces(
+        d); /* on failure the reason is in d->err */
 }
 
 void cm_submit_shares_of_walked_scenario(struct query *q)
@@ -187,7 +189,7 @@ static void declare_scenario_over(struct query *q)
     if (r->over)
         return;
     r->over = true;
-    send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__OVER);
+    send_cm_message_to_all_slaves(q, IPS__CM_MESSAGE__KIND__OVER);
 }
 
 static void fail_stalled_question(struct query *q)
@@ -284,7 +286,7 @@ static void ask_counts_on_tick(struct query *q)
     if (r->asked && !r->async)
         return; /* the previous round of counts is not complete */
     r->asked = q->gather.count;
-    send_to_all_slaves(q, IPS__CM_MESSAGE__KIND__TELL);
+    send_cm_message_to_all_slaves(q, IPS__CM_MESSAGE__KIND__TELL);
 }
 
 /* ---- start of a scenario ---------------------------------------------- */

@@ -31,7 +31,8 @@ void cm_walk_begin(struct query *q, uint32_t part, uint32_t node)
 
 /* Returns true if piece i is the time before the first node of a chain that no
  * recorded thread started (only in `wall`). */
-static bool is_piece_before_chain(const Ips__CmAnswer *a, size_t i)
+static bool is_piece_of_time_before_chain_start(const Ips__CmAnswer *a,
+                                                size_t i)
 {
     return a->kinds[i] == IPS_SEG_COMPUTE && a->from[i] == IPS_NO_NODE;
 }
@@ -47,7 +48,8 @@ static bool are_pieces_valid(const struct machine_share *p,
     for (size_t i = 0; i < n; i++) {
         if (a->kinds[i] > IPS_SEG_EXTERNAL || a->xkinds[i] > IPS_X_LAST ||
             a->chains[i] >= p->t.thread_count || a->to[i] >= p->sync->nodes ||
-            (a->from[i] >= p->sync->nodes && !is_piece_before_chain(a, i)))
+            (a->from[i] >= p->sync->nodes &&
+             !is_piece_of_time_before_chain_start(a, i)))
             return false;
     }
     return !a->crosses ||
@@ -73,8 +75,9 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
             .kind = (uint8_t)a->kinds[i],
             .xkind = (uint8_t)a->xkinds[i],
             .at = thread_of_chain(p, a->chains[i]),
-            .from = is_piece_before_chain(a, i) ? IPS_NO_NODE
-                                                : (uint32_t)(base + a->from[i]),
+            .from = is_piece_of_time_before_chain_start(a, i)
+                        ? IPS_NO_NODE
+                        : (uint32_t)(base + a->from[i]),
             .to = (uint32_t)(base + a->to[i]),
             .ns = a->ns[i]};
         ok = engine_append_or_merge_piece(d, piece.at, &piece);
@@ -84,9 +87,10 @@ static bool push_pieces(struct path_data *d, const struct machine_share *p,
 
 /* Adds the piece for the message between the previous machine's walk and this
  * one; its sending node is known now. */
-static int push_crossing_message(struct path_data *d,
-                                 const struct machine_share *p,
-                                 const Ips__CmAnswer *a, struct ips_err *err)
+static int append_message_between_machines(struct path_data *d,
+                                           const struct machine_share *p,
+                                           const Ips__CmAnswer *a,
+                                           struct ips_err *err)
 {
     struct cm_run *r = d->cm;
     if (a->est_ns > r->cross_est)
@@ -144,7 +148,7 @@ int cm_push_walk_answer_and_continue(struct query *q, struct machine_share *p,
                            "its piece of the path cannot be");
     if (!r->walk_more) {
         if (r->crossing)
-            rc = push_crossing_message(d, p, a, err);
+            rc = append_message_between_machines(d, p, a, err);
         remember_walk_exit(r, p, a);
     } else if (!are_pieces_valid(p, a)) {
         return ips_err_set(err, IPS_E_PROTOCOL,

@@ -53,13 +53,13 @@ static bool wants_only_sums(const struct path_data *d)
     return d->now != SCENARIO_MAIN;
 }
 
-static void assemble_scenario(struct query *q)
+static void assemble_path_and_finish_scenario(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     if (d->visit_count == 0 ||
         (wants_only_sums(d) ? add_messages_and_check_sums(q)
                             : assemble_path(q)))
-        (void)engine_finish_scenario(
+        (void)engine_finish_shares_and_pieces(
             d); /* on failure the reason is in d->err */
 }
 
@@ -68,8 +68,8 @@ static void assemble_scenario(struct query *q)
 static void submit_scenario_assembly(struct query *q)
 {
     struct ips_err err = {0};
-    if (query_submit_work(q, assemble_scenario, start_next_scenario_or_answer,
-                          &err) < 0)
+    if (query_submit_work(q, assemble_path_and_finish_scenario,
+                          start_next_scenario_or_answer, &err) < 0)
         query_fail(q, &err);
 }
 
@@ -448,7 +448,9 @@ static int send_remote_values_to_slave(struct query *q, struct machine_share *p,
                                        struct ips_err *err)
 {
     struct path_data *d = path_data_of(q);
-    uint32_t total = ips_joined_count_receives(&d->joined, p->number), done = 0;
+    uint32_t total =
+                 ips_joined_count_receives_of_machine(&d->joined, p->number),
+             done = 0;
     uint64_t last = 0;
     uint8_t *bytes = malloc(VALUES_BYTES);
     Ips__Lane scenario;
@@ -492,7 +494,8 @@ static void send_solved_values_or_assemble_scenario(struct query *q)
                      check_t_max_and_request_pieces);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++) {
         if (d->now == SCENARIO_MAIN)
-            d->cost.values += ips_joined_count_receives(&d->joined, i);
+            d->cost.values +=
+                ips_joined_count_receives_of_machine(&d->joined, i);
         rc = send_remote_values_to_slave(q, q->gather.active[i], &err);
     }
     if (rc < 0)
@@ -507,7 +510,7 @@ static void solve_scenario_joins(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     struct scenario_result *r = &d->scenarios[d->now];
-    struct ips_machine_joins *parts = engine_collect_joins(q);
+    struct ips_machine_joins *parts = engine_list_received_joins(q);
     uint32_t blame, n = q->gather.count;
     if (!parts)
         return;
@@ -554,7 +557,7 @@ static void fetch_joins_of_scenario(struct query *q, enum scenario_id id)
                        submit_solving_joins_to_worker);
 }
 
-void engine_start_contract(struct query *q)
+void engine_start_contraction(struct query *q)
 {
     engine_mark_or_count_traffic(q, true);
     path_data_of(q)->cost.rounds = 2;

@@ -116,7 +116,8 @@ static int add_process_features(struct entities_builder *m, uint32_t *blame,
 
 /* ---- features of messages ----------------------------------------------- */
 
-static bool is_message_or_outside_wait(const struct ips_graph *g, uint32_t node)
+static bool is_arc_message_or_outside_wait(const struct ips_graph *g,
+                                           uint32_t node)
 {
     return g->xpred[node] != IPS_NO_NODE &&
            (g->xkind[node] == IPS_X_DATA || g->xkind[node] == IPS_X_EXTERNAL ||
@@ -134,7 +135,7 @@ static int add_message_features(struct entities_builder *m, struct ips_err *err)
         uint32_t first = g->chains[c].first;
         for (uint32_t i = first; i < first + g->chains[c].count; i++) {
             t->cross[i] = IPS_NO_FEATURE;
-            if (!is_message_or_outside_wait(g, i))
+            if (!is_arc_message_or_outside_wait(g, i))
                 continue;
             uint32_t from = t->chain[ips_chain_of(g, g->xpred[i])];
             uint32_t to = g->xkind[i] == IPS_X_DATA       ? t->chain[c]

@@ -152,7 +152,7 @@ static int merge_procedure_rows_of_machines(struct path_profile *pp,
 
 /* ---- the whole graph by machine, process, thread ---- */
 
-static int compare_chain_sums(const void *va, const void *vb)
+static int compare_chain_sums_by_key(const void *va, const void *vb)
 {
     const struct profile_chain_sum *x = va, *y = vb;
     if (x->a != y->a)
@@ -165,7 +165,7 @@ static int compare_chain_sums_by_ns(const void *va, const void *vb)
     const struct profile_chain_sum *x = va, *y = vb;
     if (x->ns != y->ns)
         return x->ns > y->ns ? -1 : 1;
-    return compare_chain_sums(va, vb);
+    return compare_chain_sums_by_key(va, vb);
 }
 
 static void set_path_ns_of_sums(struct profile_chain_sum *sum, size_t count,
@@ -175,7 +175,7 @@ static void set_path_ns_of_sums(struct profile_chain_sum *sum, size_t count,
         const struct profile_chain_sum key = {.a = s->row[list][i].a,
                                               .b = s->row[list][i].b};
         struct profile_chain_sum *at =
-            bsearch(&key, sum, count, sizeof(*sum), compare_chain_sums);
+            bsearch(&key, sum, count, sizeof(*sum), compare_chain_sums_by_key);
         if (at)
             at->path_ns = s->row[list][i].ns;
     }
@@ -204,9 +204,9 @@ static int make_whole_graph_sums(struct query *q, enum share_list list,
                 .count = 1};
         }
     }
-    qsort(sum, n, sizeof(*sum), compare_chain_sums);
+    qsort(sum, n, sizeof(*sum), compare_chain_sums_by_key);
     for (size_t i = 0; i < n; i++)
-        if (kept && compare_chain_sums(&sum[kept - 1], &sum[i]) == 0) {
+        if (kept && compare_chain_sums_by_key(&sum[kept - 1], &sum[i]) == 0) {
             sum[kept - 1].ns = ips_add_sat(sum[kept - 1].ns, sum[i].ns);
             sum[kept - 1].count++;
         } else {
@@ -293,7 +293,8 @@ static void add_path_steps(const struct query *q, const struct path_piece *cut,
 
 /* Adds the steps of each thread of the whole graph. A unique step between two
  * threads prevents sequences that extend over both. */
-static void add_thread_steps(const struct query *q, struct step_sequence *l)
+static void append_steps_of_all_threads(const struct query *q,
+                                        struct step_sequence *l)
 {
     const struct path_profile *pp = path_profile_of(q);
     for (uint32_t i = 0; i < pp->machine_count; i++) {
@@ -324,8 +325,8 @@ static int find_common_sequences(struct profile_sequences *s,
         l->step[x->at].what = whats - 1;
     }
     s->step_count = l->n;
-    return ips_find_sequences(s->steps, l->n, 5, PROFILE_SEQUENCES, s->result,
-                              &s->count, err);
+    return ips_find_costliest_step_sequences(
+        s->steps, l->n, 5, PROFILE_SEQUENCES, s->result, &s->count, err);
 }
 
 static int make_sequences(struct query *q, enum profile_side side,
@@ -351,7 +352,7 @@ static int make_sequences(struct query *q, enum profile_side side,
         if (side == PROFILE_PATH)
             add_path_steps(q, cut, &l, at);
         else
-            add_thread_steps(q, &l);
+            append_steps_of_all_threads(q, &l);
         rc = find_common_sequences(s, &l, err);
     }
     free(l.named);

@@ -203,9 +203,10 @@ static void fill_whole_graph(struct query *q, struct arena *a,
     out->whole = w;
 }
 
-static void add_profile_notes(const struct path_profile *pp, struct arena *a,
-                              struct certificate *c,
-                              const Ips__ProcedureTotals *t)
+static void add_profile_notes_to_certificate(const struct path_profile *pp,
+                                             struct arena *a,
+                                             struct certificate *c,
+                                             const Ips__ProcedureTotals *t)
 {
     if (t->cpu_ns && t->unsampled_ns)
         certificate_add_detail(
@@ -243,7 +244,7 @@ void path_profile_fill_last_reply(struct query *q, struct arena *a,
                          .totals;
         out->alike_ns = pp->alike_ns;
         out->off_cpu_ns = pp->off_cpu_ns;
-        add_profile_notes(pp, a, c, out->procedure_totals);
+        add_profile_notes_to_certificate(pp, a, c, out->procedure_totals);
     }
     if (ask->whole)
         fill_whole_graph(q, a, c, out);

@@ -207,7 +207,7 @@ static void set_window_and_start_engine(struct query *q)
     else if (strncmp(d->engine, "cm-", 3) == 0)
         engine_start_cm(q, strcmp(d->engine, "cm-async") == 0);
     else
-        engine_start_contract(q);
+        engine_start_contraction(q);
 }
 
 static void start_profile_then_stream(struct query *q)
@@ -218,7 +218,7 @@ static void start_profile_then_stream(struct query *q)
 static void plan_path_computation_and_align_clocks(struct query *q)
 {
     struct ips_err err = {0};
-    if (engine_assign_node_numbers(q, "path", &err) < 0) {
+    if (engine_init_machines_and_number_nodes(q, "path", &err) < 0) {
         query_fail(q, &err);
         return;
     }

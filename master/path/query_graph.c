@@ -141,8 +141,8 @@ static enum window_side window_side_of(const struct query *q, uint32_t part,
 
 /* Says in words which part of an arc the window cuts off. The two ends may have
  * different clocks, so an arc may end before it starts. */
-static const char *describe_arc_cut_by_window(enum window_side begin,
-                                              enum window_side end)
+static const char *text_of_arc_ends_outside_window(enum window_side begin,
+                                                   enum window_side end)
 {
     if (begin == INSIDE)
         return end == INSIDE ? "none" : "end";
@@ -152,8 +152,8 @@ static const char *describe_arc_cut_by_window(enum window_side begin,
 }
 
 /* Sets *arc and *cross to the part of the node's chain arc and cross arc that
- * the window cuts off (describe_arc_cut_by_window), or to "" for an arc that
- * does not exist. Returns whether the node is to be sent. */
+ * the window cuts off (text_of_arc_ends_outside_window), or to "" for an arc
+ * that does not exist. Returns whether the node is to be sent. */
 static bool check_node_in_window_and_get_arc_cuts(const struct query *q,
                                                   uint32_t i,
                                                   const struct ips_chain *c,
@@ -168,17 +168,17 @@ static bool check_node_in_window_and_get_arc_cuts(const struct query *q,
         return true;
     enum window_side end = window_side_of(q, c->machine, i);
     if (i != c->first)
-        *arc = describe_arc_cut_by_window(window_side_of(q, c->machine, i - 1),
-                                          end);
+        *arc = text_of_arc_ends_outside_window(
+            window_side_of(q, c->machine, i - 1), end);
     if (x != IPS_NO_NODE && g->xkind[i] != IPS_X_NONE)
-        *cross = describe_arc_cut_by_window(
+        *cross = text_of_arc_ends_outside_window(
             window_side_of(q, g->chains[ips_chain_of(g, x)].machine, x), end);
     return end == INSIDE || (**arc && strcmp(*arc, "all") != 0) ||
            (**cross && strcmp(*cross, "all") != 0);
 }
 
 /* In the worker: chooses the nodes to be sent. */
-static int choose_nodes(struct query *q)
+static int choose_nodes_to_send(struct query *q)
 {
     struct graph_data *d = graph_data_of(q);
     const struct ips_graph *g = &d->path.merged;
@@ -351,7 +351,7 @@ static void merge_graphs_and_choose_nodes(struct query *q)
     struct graph_data *d = graph_data_of(q);
     struct ips_scenario scenario = d->path.scenarios[SCENARIO_MAIN].scenario;
     if (!engine_make_graphs(q) || !engine_merge_graphs(q) ||
-        choose_nodes(q) < 0 || !d->path.merged.at)
+        choose_nodes_to_send(q) < 0 || !d->path.merged.at)
         return;
     scenario.weighting = IPS_WEIGH_SCHED;
     int rc = ips_graph_make_view(&d->path.merged, &scenario, &d->sched,

@@ -235,11 +235,12 @@ static void find_phases(struct query *q)
     const struct ips_phase_series s[] = {
         {cpu, ips_max_u64(percentile_95(cpu, d->bins) / 32, d->bin_ns / 20)},
         {messages, percentile_95(messages, d->bins) / 256}};
-    int rc = ips_phases_find(s, 2, d->bins, &d->both, &d->err);
+    int rc = ips_phases_find_in_series(s, 2, d->bins, &d->both, &d->err);
     if (rc == 0)
-        rc = ips_phases_find(s, 1, d->bins, &d->cpu, &d->err);
+        rc = ips_phases_find_in_series(s, 1, d->bins, &d->cpu, &d->err);
     if (rc == 0)
-        rc = ips_phases_find(s + 1, 1, d->bins, &d->messages, &d->err);
+        rc =
+            ips_phases_find_in_series(s + 1, 1, d->bins, &d->messages, &d->err);
     (void)rc; /* the error is in d->err */
 }
 
@@ -315,7 +316,7 @@ static void pass_phase_window_to_waiter_and_end(struct query *q, uint32_t phase)
     free(to->windows);
     to->windows = w;
     to->window_count = q->gather.count;
-    phases_set_window(to->envelope->request, begin, end);
+    phases_write_window_into_request(to->envelope->request, begin, end);
     query_end_without_reply(q);
 }
 
@@ -359,8 +360,8 @@ static bool is_same_procedure(const struct phase_top *a,
 /* Returns true if `a` has more CPU time than `b`. Breaks ties by machine and
  * process, or by name, so that the order of the machines' replies has no
  * influence. */
-static bool top_ranks_before(const struct phase_top *a,
-                             const struct phase_top *b)
+static bool phase_top_uses_more_cpu(const struct phase_top *a,
+                                    const struct phase_top *b)
 {
     if (a->ns != b->ns)
         return a->ns > b->ns;
@@ -391,7 +392,7 @@ merge_and_find_top_consumer_of_phase(struct phases_data *d, uint32_t phase,
             t->ns = ips_add_sat(t->ns, more->ns);
             more->phase = UINT32_MAX;
         }
-        if (!best || top_ranks_before(t, best))
+        if (!best || phase_top_uses_more_cpu(t, best))
             best = t;
     }
     return best;
@@ -474,7 +475,7 @@ static void answer_phases(struct query *q)
         c.msg.clock = arena_printf(&a, "%s", d->path.clock_text);
     out.certificate = &c.msg;
     out.category = ips_unconst_text("3");
-    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' records");
+    certificate_set_category_and_source(q, &a, &c, 3, "the slaves' records");
     out.took_ns = c.msg.took_ns;
     out.open = certificate_run_is_open(q);
     reply.answer_case = IPS__REPLY__ANSWER_PHASES;

@@ -228,8 +228,8 @@ static void ask_profile_of_machine(struct query *q, struct machine_share *p,
     } while (p->slave && !query_is_slave_backlogged(p));
 }
 
-static void send_rest_of_profile_request(struct query *q,
-                                         struct machine_share *p)
+static void send_rest_of_profile_request_if_any(struct query *q,
+                                                struct machine_share *p)
 {
     unsigned rounds;
     struct profile_round r = current_profile_round(q, &rounds);
@@ -276,7 +276,7 @@ static void start_profile_round_or_computation(struct query *q)
         return;
     }
     query_open_round(q, store_profile_reply, advance_to_next_profile_round);
-    q->ask_more = send_rest_of_profile_request;
+    q->ask_more = send_rest_of_profile_request_if_any;
     for (uint32_t i = 0; i < q->gather.count; i++) {
         struct machine_share *p = q->gather.active[i];
         path_profile_of(q)->face[r.side][i].asked = 0;
@@ -311,7 +311,7 @@ static bool allocate_profile_columns(const struct path_profile *pp,
 
 /* Returns true if the piece consists of arcs of one chain. A message, a wait,
  * or the time before a chain's first node (in `wall`) has no such arcs. */
-static bool piece_has_arcs(const struct path_piece *p)
+static bool piece_consists_of_chain_arcs(const struct path_piece *p)
 {
     return p->kind == IPS_SEG_COMPUTE && p->from != IPS_NO_NODE;
 }
@@ -326,7 +326,7 @@ static bool collect_pieces_by_machine(struct query *q)
     uint32_t *count = calloc((size_t)pp->machine_count + 1, sizeof(*count));
     bool fine = count != NULL;
     for (uint64_t i = 0; fine && i < d->piece_count; i++)
-        if (piece_has_arcs(&d->pieces[i]) || pp->windowed)
+        if (piece_consists_of_chain_arcs(&d->pieces[i]) || pp->windowed)
             count[d->pieces[i].at.machine]++;
     for (uint32_t i = 0; fine && i < pp->machine_count; i++)
         fine =
@@ -336,12 +336,13 @@ static bool collect_pieces_by_machine(struct query *q)
         struct profile_columns *f = &pp->face[PROFILE_PATH][x->at.machine];
         uint64_t base =
             engine_data_of_machine(q->gather.active[x->at.machine])->base;
-        if (!piece_has_arcs(x) && !pp->windowed)
+        if (!piece_consists_of_chain_arcs(x) && !pp->windowed)
             continue;
         f->piece[f->count] = (uint32_t)i;
         f->to[f->count] = (uint32_t)(x->to - base);
-        f->from[f->count] =
-            piece_has_arcs(x) ? (uint32_t)(x->from - base) : f->to[f->count];
+        f->from[f->count] = piece_consists_of_chain_arcs(x)
+                                ? (uint32_t)(x->from - base)
+                                : f->to[f->count];
         if (!pp->cpu || pp->windowed)
             f->most[f->count] = x->ns;
         f->count++;

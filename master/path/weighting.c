@@ -166,7 +166,8 @@ weighting_scenario_with_merged_goal(const struct query *q,
 /* Returns the machine on which the run starts: that of its command. If the
  * command was not recorded, the run starts with the first event of the first
  * machine. */
-static const struct machine_share *reference_machine(const struct query *q)
+static const struct machine_share *
+machine_where_run_starts(const struct query *q)
 {
     for (uint32_t i = 0; i < q->gather.count; i++) {
         if (q->gather.active[i]->sync->root_start_ns)
@@ -177,7 +178,7 @@ static const struct machine_share *reference_machine(const struct query *q)
 
 const struct machine_share *weighting_set_origin_clock(struct query *q)
 {
-    const struct machine_share *p = reference_machine(q);
+    const struct machine_share *p = machine_where_run_starts(q);
     if (!p)
         return NULL;
     const Ips__SyncAnswer *s = p->sync;
@@ -199,7 +200,7 @@ void weighting_align_clocks_if_needed(struct query *q,
         clocks_align(q, origin->number, after);
 }
 
-const char *weighting_clock_text(const struct path_data *d)
+const char *weighting_clock_alignment_text(const struct path_data *d)
 {
     return *d->clock_text ? d->clock_text : NULL;
 }
@@ -270,7 +271,7 @@ static int send_split_request(struct query *q, struct machine_share *p,
     return rc;
 }
 
-static void limit_cpu_split_and_call_after(struct query *q)
+static void clamp_cpu_split_and_call_after(struct query *q)
 {
     struct path_data *d = path_data_of(q);
     uint64_t compute = 0;
@@ -299,7 +300,7 @@ void weighting_fetch_computing_split(struct query *q,
     }
     d->on_cpu_ns = d->run_delay_ns = d->unended_ns = 0;
     d->after_split = after;
-    query_open_round(q, add_cpu_split_of_reply, limit_cpu_split_and_call_after);
+    query_open_round(q, add_cpu_split_of_reply, clamp_cpu_split_and_call_after);
     for (uint32_t i = 0; i < q->gather.count && rc == 0; i++)
         rc = send_split_request(q, q->gather.active[i], &err);
     if (rc < 0)
@@ -308,7 +309,7 @@ void weighting_fetch_computing_split(struct query *q,
         query_close_round(q);
 }
 
-int weighting_merge_views(struct query *q, enum ips_weighting w)
+int weighting_switch_and_merge_views(struct query *q, enum ips_weighting w)
 {
     struct path_data *d = path_data_of(q);
     uint32_t n = q->gather.count;

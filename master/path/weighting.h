@@ -29,7 +29,7 @@ void weighting_align_clocks_if_needed(struct query *q,
                                       void (*after)(struct query *q));
 /* Returns the certificate's text about the alignment of clocks; NULL: no clocks
  * were aligned. */
-const char *weighting_clock_text(const struct path_data *d);
+const char *weighting_clock_alignment_text(const struct path_data *d);
 
 /* Writes `scenario` in the form that is sent to the slave of `p`. */
 void weighting_write_scenario(const struct query *q,
@@ -46,7 +46,8 @@ weighting_scenario_with_merged_goal(const struct query *q,
  * and makes d->merged and d->node_base from views of all machines' graphs in
  * that weighting. The machines' graphs stay unchanged. On failure d->err has
  * the reason. */
-int weighting_merge_views(struct query *q, enum ips_weighting w) IPS_MUST_USE;
+int weighting_switch_and_merge_views(struct query *q,
+                                     enum ips_weighting w) IPS_MUST_USE;
 
 /* Returns the time in ns, summed over all machines, for which threads were off
  * the CPU outside recorded waits and the kernel's run delay is not known. */

@@ -55,7 +55,7 @@ static void append_rows_of_used_machines(const struct filling *f)
     }
 }
 
-static void fill_media(const struct filling *f)
+static void fill_network_media(const struct filling *f)
 {
     const struct predict_setup *s = &f->d->setup;
     size_t n = s->medium_count;
@@ -199,7 +199,7 @@ static void fill_queue_results_and_add_assumption(const struct filling *f)
 
 /* Reports threads that are started, or whose end is awaited, from another
  * machine, although they were on the same machine when recorded. */
-static void add_lifetime_assumptions(const struct filling *f)
+static void add_remote_start_and_end_assumption(const struct filling *f)
 {
     const struct predict_query *d = f->d;
     const struct ips_graph *g = &d->run.replay.g;
@@ -253,7 +253,7 @@ static void add_all_assumptions(const struct filling *f)
             (double)d->run.off_ns / 1e6);
     fill_lock_mode_and_add_assumptions(f);
     fill_queue_results_and_add_assumption(f);
-    add_lifetime_assumptions(f);
+    add_remote_start_and_end_assumption(f);
     if (d->then.resources)
         predict_add_assumption(
             said,
@@ -309,8 +309,8 @@ void predict_send_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->w.path.unmatched;
     c.msg.any_on_path = d->w.resources;
-    certificate_set_category_and_plan(q, &a, &c, 3,
-                                      "the slaves' graphs, replayed");
+    certificate_set_category_and_source(q, &a, &c, 3,
+                                        "the slaves' graphs, replayed");
     c.msg.engine = ips_unconst_text(
         "central (replay with processor sharing at the master)");
     c.msg.message_times =
@@ -319,7 +319,7 @@ void predict_send_answer(struct query *q)
                        : path_message_times_text(q, &a, &d->run.scenario_then);
     fill_predicted_totals(&f);
     append_rows_of_used_machines(&f);
-    fill_media(&f);
+    fill_network_media(&f);
     fill_path(&f);
     predict_fill_answer_with_order_dependence(q, &a, &c, &answer);
     if (q->request->predict->search)

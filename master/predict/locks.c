@@ -72,7 +72,8 @@ static int compare_lock_events_by_node_and_lock(const void *va, const void *vb)
 }
 
 /* Whether a thread can take a unit of a lock at node k. */
-static bool can_take_lock_unit(const struct ips_graph *g, uint32_t k)
+static bool is_node_where_lock_may_be_taken(const struct ips_graph *g,
+                                            uint32_t k)
 {
     return g->xkind[k] == IPS_X_NONE || g->xkind[k] == IPS_X_RESOURCE;
 }
@@ -87,7 +88,8 @@ mark_locks_with_unusable_event_node(const struct predict_lock_rows *rows,
     for (size_t i = 0; i < rows->count; i++) {
         const struct predict_lock_row *row = &rows->row[i];
         bool fine = row->at != IPS_NO_NODE &&
-                    (row->gives || can_take_lock_unit(&run->replay.g, row->at));
+                    (row->gives ||
+                     is_node_where_lock_may_be_taken(&run->replay.g, row->at));
         bad[row->lock] = bad[row->lock] || !fine;
     }
 }

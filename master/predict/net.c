@@ -80,7 +80,7 @@ static void record_pair_if_unmeasured(struct unmeasured_groups *s,
                                       const struct message_time_pair *as)
 {
     uint32_t k = 0;
-    if (as && message_time_pair_has_ends(as, from, to))
+    if (as && message_time_pair_is_between(as, from, to))
         return;
     while (k < s->count && s->kind[k].as != as)
         k++;

@@ -35,7 +35,7 @@ static struct ips_ratio ratio_or_default(struct ips_ratio r, uint32_t otherwise)
 
 /* Returns num / den with numbers small enough for a replay, rounded if
  * necessary. */
-static struct ips_ratio make_replay_ratio(uint64_t num, uint64_t den)
+static struct ips_ratio reduce_ratio_for_replay(uint64_t num, uint64_t den)
 {
     uint64_t a = num, b = den;
     while (b) {
@@ -61,9 +61,9 @@ predict_make_machine_slowed_by_load(const struct predict_machine *m)
     struct ips_ratio speed = ratio_or_default(m->is.speed, 1);
     struct ips_ratio taken = ratio_or_default(m->load, 0);
     if (taken.num)
-        is.speed =
-            make_replay_ratio((uint64_t)speed.num * (taken.den - taken.num),
-                              (uint64_t)speed.den * taken.den);
+        is.speed = reduce_ratio_for_replay((uint64_t)speed.num *
+                                               (taken.den - taken.num),
+                                           (uint64_t)speed.den * taken.den);
     return is;
 }
 
@@ -92,11 +92,11 @@ static void add_thread_use_to_machine(const struct predict_setup *setup,
     out->use[m].queued_ns += active - cpu;
 }
 
-static void add_use_by_all_threads(const struct predict_run *run,
-                                   const struct predict_setup *setup,
-                                   const struct ips_replay *r,
-                                   const uint32_t *place,
-                                   struct predict_answer *out)
+static void add_use_of_threads_to_machines(const struct predict_run *run,
+                                           const struct predict_setup *setup,
+                                           const struct ips_replay *r,
+                                           const uint32_t *place,
+                                           struct predict_answer *out)
 {
     const struct ips_graph *g = &run->replay.g;
     for (uint32_t c = 0; c < g->chain_count; c++) {
@@ -213,7 +213,7 @@ static void fill_answer_from_replay(const struct predict_run *run,
                                     const uint32_t *place,
                                     struct predict_answer *out)
 {
-    add_use_by_all_threads(run, setup, r, place, out);
+    add_use_of_threads_to_machines(run, setup, r, place, out);
     sum_machine_and_medium_use(setup, r, out);
     out->makespan_ns = r->makespan_ns;
     out->command_ns =
@@ -281,7 +281,7 @@ int predict_replay(const struct predict_run *run,
         rc = replay_in_graph_order_and_fill_answer(
             queued.is_stable ? &queued.run : run, setup, &ask, out, err);
     }
-    predict_queued_release(&queued);
+    predict_queued_graph_release(&queued);
     free(machine);
     if (rc < 0)
         predict_answer_release(out);

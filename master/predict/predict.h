@@ -144,7 +144,7 @@ int predict_reorder_queues_by_replay(const struct predict_run *run,
                                      const struct ips_replay_ask *ask,
                                      struct predict_queued *out,
                                      struct ips_err *err) IPS_MUST_USE;
-void predict_queued_release(struct predict_queued *q);
+void predict_queued_graph_release(struct predict_queued *q);
 
 /* ---- a setup ---------------------------------------------------------- */
 

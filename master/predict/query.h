@@ -16,7 +16,7 @@
  * plus one item per machine with all processes that --map does place there. */
 struct predict_search_result {
     struct ips_placement_search s;
-    struct ips_search_bound bound;
+    struct ips_search_compute_bound bound;
     uint32_t *item; /* [chains] the item of each chain */
     /* number of items; number of those that the search may move (they come
      * first) */

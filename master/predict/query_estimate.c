@@ -91,8 +91,9 @@ static int sum_path_ns_by_kind(struct estimate *e,
 
 /* Replaces the estimate by that of a replay in which the run's machines share
  * one medium. */
-static int replay_with_shared_medium(struct query *q,
-                                     const struct ips_scenario *scenario)
+static int
+replace_estimate_by_shared_medium(struct query *q,
+                                  const struct ips_scenario *scenario)
 {
     struct estimate *e = estimate_data_of(q);
     struct path_data *d = &e->path;
@@ -151,8 +152,8 @@ static void solve_estimate(struct query *q)
                     "run %s: its longest path is 0 ns: nothing to estimate",
                     q->run);
     else if (q->request->estimate->shared_medium)
-        (void)replay_with_shared_medium(q,
-                                        &scenario); /* errors are in d->err */
+        (void)replace_estimate_by_shared_medium(
+            q, &scenario); /* errors are in d->err */
     else
         (void)sum_path_ns_by_kind(e, &scenario);
 }
@@ -197,7 +198,7 @@ static void answer_estimate(struct query *q)
     out.goal = ips_unconst_text(e->path.goal_text);
     out.category = ips_unconst_text("3");
     out.certificate = &c.msg;
-    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_source(q, &a, &c, 3, "the slaves' graphs");
     out.took_ns = c.msg.took_ns;
     reply.answer_case = IPS__REPLY__ANSWER_ESTIMATE;
     reply.estimate = &out;
@@ -259,7 +260,7 @@ static void set_goal_and_fetch_graphs(struct query *q)
     struct ips_err err = {0};
     message_times_plan_replace_formula_if_measured(
         q, &d->scenarios[SCENARIO_MAIN].scenario);
-    int rc = engine_assign_node_numbers(q, "estimate", &err);
+    int rc = engine_init_machines_and_number_nodes(q, "estimate", &err);
     if (rc == 0)
         rc = path_check_master_memory(
             q,

@@ -41,7 +41,7 @@ int predict_find_queues(struct predict_run *run, const uint32_t *of_chain,
     return rc;
 }
 
-void predict_queued_release(struct predict_queued *q)
+void predict_queued_graph_release(struct predict_queued *q)
 {
     ips_queued_graph_release(&q->made);
     free(q->node_of);
@@ -141,13 +141,14 @@ int predict_reorder_queues_by_replay(const struct predict_run *run,
     }
     count_work_items_and_reassigned_ones(&run->queues, r.taken_block,
                                          r.piece_worker, out);
-    rc = ips_queued_graph_make(&run->replay.g, &run->queues, r.taken_block,
-                               r.piece_worker, &out->made, err);
+    rc = ips_queued_graph_make_reordered(&run->replay.g, &run->queues,
+                                         r.taken_block, r.piece_worker,
+                                         &out->made, err);
     if (rc == 0)
         rc = copy_run_with_reordered_nodes(run, out, err);
     ips_replay_release(&r);
     if (rc < 0)
-        predict_queued_release(out);
+        predict_queued_graph_release(out);
     else
         out->is_stable = true;
     return rc;

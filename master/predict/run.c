@@ -241,8 +241,10 @@ static int add_cuts_of_move(struct query *q, const struct whatif_solving *s,
     return predict_set_no_process_error(run, "--move", m->what, rest, s->err);
 }
 
-static int make_cuts(struct query *q, const struct whatif_solving *s,
-                     const struct predict_run *run, struct cuts *out)
+static int make_cuts_of_moves_and_locks(struct query *q,
+                                        const struct whatif_solving *s,
+                                        const struct predict_run *run,
+                                        struct cuts *out)
 {
     size_t moves = q->request->predict->n_moves;
     int rc = predict_lock_rows_make(q, s, &out->locks);
@@ -334,7 +336,7 @@ static int make_replay_graph_and_locks(struct query *q,
         compute_idle_times(q, s, run, idle);
     int rc = times ? predict_add_held_back_delays(q, s, run, idle) : 0;
     if (rc == 0)
-        rc = make_cuts(q, s, run, &cuts);
+        rc = make_cuts_of_moves_and_locks(q, s, run, &cuts);
     if (rc == 0) {
         qsort(cuts.one, cuts.count, sizeof(*cuts.one), compare_cuts);
         rc = make_replay_graph_with_cuts(&cuts, run, s, idle);

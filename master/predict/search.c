@@ -36,7 +36,7 @@ struct placement_search {
 
 /* Numbers the free processes, which --map does not place, as items; the chains
  * of a process are adjacent. */
-static void assign_free_process_items(struct predict_query *d)
+static void number_free_processes_as_items(struct predict_query *d)
 {
     const struct ips_graph *g = &d->run.replay.g;
     uint32_t count = 0, item = IPS_SEARCH_FREE;
@@ -68,7 +68,7 @@ static int make_items(struct placement_search *s, struct ips_err *err)
         free(item_of);
         return ips_err_set(err, IPS_E_NO_MEMORY, "%u threads", g->chain_count);
     }
-    assign_free_process_items(d);
+    number_free_processes_as_items(d);
     memset(item_of, 0xff, machines * sizeof(*item_of));
     for (uint32_t c = 0; c < g->chain_count; c++) {
         if (!d->setup.placed[c])
@@ -206,8 +206,9 @@ static int search_placements_and_apply_best(struct placement_search *s,
         .ctx = s};
     d->search_result.tries_most = ask.evaluations;
     ips_search_find_alike_machines(&machines, &ask, s->alike);
-    int rc = ips_search_bound(g, &scenario, &machines, d->search_result.item,
-                              &ask, &d->search_result.bound, err);
+    int rc =
+        ips_search_compute_bound(g, &scenario, &machines, d->search_result.item,
+                                 &ask, &d->search_result.bound, err);
     ask.bound_ns = d->search_result.bound.ns;
     d->setup.path = false;
     d->setup.as_recorded = true; /* the bound holds for the recorded order */
@@ -313,7 +314,7 @@ make_placement_message(const struct predict_query *d, struct arena *a,
 static void fill_search_bound(const struct predict_query *d, struct arena *a,
                               Ips__PredictFound *to)
 {
-    const struct ips_search_bound *b = &d->search_result.bound;
+    const struct ips_search_compute_bound *b = &d->search_result.bound;
     to->bound_ns = b->ns;
     to->path_bound_ns = b->path_ns;
     to->capacity_bound_ns = b->capacity_ns;

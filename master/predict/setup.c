@@ -128,10 +128,11 @@ static int check_machine(const Ips__PredictMachine *from, struct ips_err *err)
 /* Sets the load of other programs from the load average during the run. If
  * that was not recorded, uses the load that explains the run delays of its
  * threads. */
-static void set_recorded_load(const struct predict_recorded_machine *run,
-                              const struct predict_machine *fitted,
-                              struct predict_machine *to,
-                              struct predict_assumptions *said)
+static void
+set_recorded_or_fitted_load(const struct predict_recorded_machine *run,
+                            const struct predict_machine *fitted,
+                            struct predict_machine *to,
+                            struct predict_assumptions *said)
 {
     if (run->load_samples == 0) {
         to->is.load = fitted->is.load;
@@ -193,15 +194,16 @@ static int add_or_change_machine(const struct predict_run *run,
             "machine %.80s: load=recorded applies only to machines of "
             "the run",
             from->name);
-    set_recorded_load(&run->own[m], &own->machine[m], to, said);
+    set_recorded_or_fitted_load(&run->own[m], &own->machine[m], to, said);
     return 0;
 }
 
-static int add_machines(const struct predict_run *run,
-                        const Ips__PredictAsk *ask,
-                        const struct predict_setup *own,
-                        struct predict_setup *s,
-                        struct predict_assumptions *said, struct ips_err *err)
+static int add_or_change_machines(const struct predict_run *run,
+                                  const Ips__PredictAsk *ask,
+                                  const struct predict_setup *own,
+                                  struct predict_setup *s,
+                                  struct predict_assumptions *said,
+                                  struct ips_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < ask->n_machines && rc == 0; i++) {
@@ -408,8 +410,8 @@ static void report_ineffective_moves(const Ips__PredictAsk *ask,
 
 /* Drops time slices: the bound of a search assumes that machines are shared
  * evenly. */
-static void drop_time_slices(struct predict_setup *s,
-                             struct predict_assumptions *said)
+static void drop_time_slices_of_machines(struct predict_setup *s,
+                                         struct predict_assumptions *said)
 {
     for (uint32_t m = 0; m < s->machine_count; m++) {
         if (s->machine[m].is.turn_ns && s->machine[m].is.load.num)
@@ -482,9 +484,9 @@ int predict_setup_make(const struct predict_run *run,
 {
     int rc = make_setup_of_own_machines(run, ask->n_machines, out, err);
     if (rc == 0)
-        rc = add_machines(run, ask, own, out, said, err);
+        rc = add_or_change_machines(run, ask, own, out, said, err);
     if (rc == 0 && ask->search)
-        drop_time_slices(out, said);
+        drop_time_slices_of_machines(out, said);
     for (size_t i = 0; i < ask->n_map && rc == 0; i++)
         rc = place_matching_processes(run, ask->map[i], out, err);
     if (rc == 0)

@@ -188,7 +188,7 @@ bool answer_cache_answer_query(struct query *q)
 
 /* ---- storing an answer ------------------------------------------------ */
 
-static struct cached_answer *begin_cached_answer(struct query *q)
+static struct cached_answer *allocate_cache_entry_with_key(struct query *q)
 {
     struct cached_answer *a = calloc(1, sizeof(*a));
     if (!a || !(a->key = make_cache_key(q, &a->key_len))) {
@@ -221,7 +221,7 @@ static bool stamp_answer_and_check_cacheable(struct query *q,
 {
     uint32_t n = q->gather.count;
     uint64_t events = 0;
-    if (n == 0 || query_is_incomplete(q) || certificate_run_is_open(q) ||
+    if (n == 0 || query_is_missing_a_machine(q) || certificate_run_is_open(q) ||
         !fill_run_stamp_if_cacheable(q, &a->stamp))
         return false;
     a->machine = calloc(n, sizeof(*a->machine));
@@ -272,7 +272,7 @@ void answer_cache_record_reply(struct query *q, const Ips__Reply *reply)
     if (!q->kind->keeps || q->no_cache)
         return;
     if (!q->answer)
-        q->answer = begin_cached_answer(q);
+        q->answer = allocate_cache_entry_with_key(q);
     if (!q->answer || !append_reply(q->answer, reply)) {
         q->no_cache = true;
         answer_cache_discard_recording(q);

@@ -40,9 +40,9 @@ void certificate_add_gap_and_mark_incomplete(struct arena *a,
         c->msg.gaps[c->msg.n_gaps++] = arena_printf(a, "%s", text);
 }
 
-void certificate_set_category_and_plan(const struct query *q, struct arena *a,
-                                       struct certificate *c, uint32_t category,
-                                       const char *plan)
+void certificate_set_category_and_source(const struct query *q, struct arena *a,
+                                         struct certificate *c,
+                                         uint32_t category, const char *plan)
 {
     c->msg.category = category;
     c->msg.plan =
@@ -68,7 +68,7 @@ bool certificate_has_live_process(const struct query *q)
     return false;
 }
 
-bool certificate_is_lack_of_space(const char *cause)
+bool certificate_is_cause_lack_of_space(const char *cause)
 {
     return strcmp(cause, lost_names[IPS_LOST_POOL_FULL]) == 0 ||
            strcmp(cause, lost_names[IPS_LOST_QUOTA]) == 0 ||

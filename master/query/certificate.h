@@ -40,14 +40,14 @@ void certificate_report_waits_with_unknown_waker(struct arena *a,
                                                  bool in_path);
 
 /* Whether ipsrun --on-full=block avoids this cause of loss. */
-bool certificate_is_lack_of_space(const char *cause);
+bool certificate_is_cause_lack_of_space(const char *cause);
 
 /* Sets how the question was answered: its category of IPS-9, the source of the
  * data in words (`plan`), and the time that the master took. To be called last.
  */
-void certificate_set_category_and_plan(const struct query *q, struct arena *a,
-                                       struct certificate *c, uint32_t category,
-                                       const char *plan);
+void certificate_set_category_and_source(const struct query *q, struct arena *a,
+                                         struct certificate *c,
+                                         uint32_t category, const char *plan);
 
 /* Whether the run is still open on a machine that answered; then the answer is
  * not cached. */

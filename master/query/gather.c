@@ -288,7 +288,7 @@ static void join_ends_and_send_peers(struct query *q)
 {
     struct ips_err err = {0};
     int rc = join_ends_of_all_machines(q, &err);
-    bool all = !query_is_incomplete(q);
+    bool all = !query_is_missing_a_machine(q);
     if (rc == 0)
         rc = message_times_plan_describe_and_set_calibrated(q, &err);
     query_open_round(q, check_and_keep_peers_reply, call_after_gathering);
@@ -406,8 +406,8 @@ static void request_ends_or_finish_gathering(struct query *q)
 /* Sets *from_ns and *to_ns to the window in the question. Returns false if it
  * names neither a window nor a phase; only `ls` and `metrics` have tables of a
  * window. */
-static bool requested_window(const struct query *q, uint64_t *from_ns,
-                             uint64_t *to_ns)
+static bool get_requested_window(const struct query *q, uint64_t *from_ns,
+                                 uint64_t *to_ns)
 {
     const Ips__Request *r = q->request;
     *from_ns = *to_ns = 0;
@@ -427,7 +427,7 @@ static bool requested_window(const struct query *q, uint64_t *from_ns,
 bool query_wants_windowed_tables(const struct query *q)
 {
     uint64_t from_ns, to_ns;
-    return requested_window(q, &from_ns, &to_ns);
+    return get_requested_window(q, &from_ns, &to_ns);
 }
 
 static void ask_table(struct query *q)
@@ -436,7 +436,7 @@ static void ask_table(struct query *q)
                      request_ends_or_finish_gathering);
     for (uint32_t i = 0; i < q->gather.count; i++) {
         Ips__TableAsk ask = IPS__TABLE_ASK__INIT;
-        if (requested_window(q, &ask.from_ns, &ask.to_ns))
+        if (get_requested_window(q, &ask.from_ns, &ask.to_ns))
             query_get_machine_window(q, q->gather.active[i], &ask.from_ns,
                                      &ask.to_ns);
         ask.traffic = q->gather.want & GATHER_PEERS;

@@ -51,7 +51,8 @@ static int compare_ends(const void *left, const void *right, void *arg)
 /* Whether the ends are on different machines, and one may have connected and
  * the other accepted. An end whose creation was not recorded fits both roles.
  */
-static bool roles_fit(const struct join_end *a, const struct join_end *b)
+static bool machines_and_roles_fit(const struct join_end *a,
+                                   const struct join_end *b)
 {
     return a->machine != b->machine && !(a->connected && b->connected) &&
            !(a->accepted && b->accepted);
@@ -103,7 +104,7 @@ static void join_remaining_ends(struct joiner *j, struct group a,
              m++, tries++) {
             const struct join_end *x = end_at_sorted_position(j, k),
                                   *y = end_at_sorted_position(j, m);
-            if (is_end_unpaired(j, m) && roles_fit(x, y) &&
+            if (is_end_unpaired(j, m) && machines_and_roles_fit(x, y) &&
                 (!by_totals ||
                  (x->closed && y->closed && byte_totals_match(x, y))))
                 pair_ends(j, k, m, true);
@@ -113,13 +114,14 @@ static void join_remaining_ends(struct joiner *j, struct group a,
 
 /* Joins the ends of two groups with swapped keys: the local endpoint of each
  * group is the remote endpoint of the other. */
-static void join_groups(struct joiner *j, struct group a, struct group b)
+static void join_ends_of_two_groups(struct joiner *j, struct group a,
+                                    struct group b)
 {
     uint32_t least = a.count < b.count ? a.count : b.count;
     for (uint32_t k = 0; k < least; k++) {
         const struct join_end *x = end_at_sorted_position(j, a.first + k);
         const struct join_end *y = end_at_sorted_position(j, b.first + k);
-        if (roles_fit(x, y) && byte_totals_match(x, y))
+        if (machines_and_roles_fit(x, y) && byte_totals_match(x, y))
             pair_ends(j, a.first + k, b.first + k, false);
     }
     /* Where the ordinals contradict the totals, join closed ends by their
@@ -238,7 +240,7 @@ int join_ends(struct join_end *ends, uint32_t count, uint64_t *ambiguous,
                 &j, count, end_at_sorted_position(&j, i));
             /* Join each pair of groups once; an end is not its own peer. */
             if (b.count > 0 && a.first < b.first)
-                join_groups(&j, a, b);
+                join_ends_of_two_groups(&j, a, b);
         }
         i += a.count;
     }

@@ -79,7 +79,7 @@ bool query_keep_message(struct query *q, struct machine_share *p)
         p->messages = more;
         p->message_cap = cap;
     }
-    Ips__Envelope *env = ips_peer_take_message(p->slave->peer);
+    Ips__Envelope *env = ips_peer_take_current_message(p->slave->peer);
     if (!env)
         return false;
     p->messages[p->message_count++] = env;
@@ -214,7 +214,7 @@ bool query_is_why_about_requests(const Ips__Request *r)
             strcmp(r->why->answer, "throughput") == 0);
 }
 
-bool query_is_incomplete(const struct query *q)
+bool query_is_missing_a_machine(const struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
         if (q->machines[i].state == MACHINE_MISSING ||

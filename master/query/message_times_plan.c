@@ -66,7 +66,7 @@ add_pair_to_message_times_description(struct message_times_description *w,
         w->none++;
         snprintf(both, sizeof(both), "%s 0", name);
         append_list_item(w->doubts, sizeof(w->doubts), &w->too_many, both);
-    } else if (!message_time_pair_has_ends(p, from, to)) {
+    } else if (!message_time_pair_is_between(p, from, to)) {
         w->assumed++;
         format_pair_direction(like, sizeof(like), p->from, p->to);
         snprintf(both, sizeof(both), "%s as %s", name, like);

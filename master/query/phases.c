@@ -60,7 +60,8 @@ bool phases_must_be_asked_before_request(const Ips__Request *request)
             !query_is_why_about_requests(request));
 }
 
-void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns)
+void phases_write_window_into_request(Ips__Request *request, uint64_t from_ns,
+                                      uint64_t to_ns)
 {
     struct window_fields s = window_fields_of(request);
     if (!s.from_ns)

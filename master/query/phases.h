@@ -26,6 +26,7 @@ bool phases_must_be_asked_before_request(const Ips__Request *request);
 Ips__Envelope *phases_make_question_for_request(const Ips__Request *r);
 /* Writes the window of a phase, in ns since the start of the run, into the
  * question. */
-void phases_set_window(Ips__Request *request, uint64_t from_ns, uint64_t to_ns);
+void phases_write_window_into_request(Ips__Request *request, uint64_t from_ns,
+                                      uint64_t to_ns);
 
 #endif

@@ -70,8 +70,7 @@ void query_widen_reply_window(struct query *q, struct machine_share *p)
     p->reply_count = 0;
 }
 
-/* Tells the slaves that still owe a reply to stop. Replies that they have sent
- * already are ignored on arrival. */
+/* Stops the slaves that still owe a reply. Replies on the way are ignored. */
 void query_stop_slaves(struct query *q)
 {
     for (uint32_t i = 0; i < q->machine_count; i++) {
@@ -435,7 +434,7 @@ static bool is_run_free_for_query(const struct query *q)
     return true;
 }
 
-static void query_begin(struct query *q)
+static void query_answer_from_cache_or_start(struct query *q)
 {
     struct ips_err err = {0};
     q->running = true;
@@ -459,7 +458,7 @@ static void query_begin_due(struct master *m)
 {
     for (struct query *q = m->queries; q; q = q->next) {
         if (!q->running && !q->over && is_run_free_for_query(q))
-            query_begin(q);
+            query_answer_from_cache_or_start(q);
     }
     /* Some questions may have ended at once; then it is the turn of the
      * questions after them. */
@@ -490,8 +489,8 @@ static uint32_t count_questions_of_client(const struct master *m,
 
 /* Appends a question at the end of the list; always takes ownership of the
  * envelope. NULL: no memory. */
-static struct query *append_question(struct master *m, struct ips_peer *client,
-                                     Ips__Envelope *env)
+static struct query *append_query(struct master *m, struct ips_peer *client,
+                                  Ips__Envelope *env)
 {
     struct query *q = env ? calloc(1, sizeof(*q)) : NULL;
     if (!q) {
@@ -549,10 +548,10 @@ void query_accept_from_client(struct master *m, struct ips_peer *client,
      * phases goes before the one that needs them. */
     bool wanted = phases_must_be_asked_before_request(request);
     struct query *first =
-        wanted ? append_question(m, client,
-                                 phases_make_question_for_request(request))
-               : NULL;
-    struct query *q = append_question(m, client, env);
+        wanted
+            ? append_query(m, client, phases_make_question_for_request(request))
+            : NULL;
+    struct query *q = append_query(m, client, env);
     if (!q || (wanted && !first)) {
         send_refusal_to_client(client, id, IPS_E_NO_MEMORY, "out of memory");
         if (q)
@@ -591,7 +590,7 @@ static Ips__Envelope *make_internal_envelope(const Ips__Request *request)
 bool query_start_internal(struct master *m, const struct query_kind *kind,
                           const Ips__Request *request)
 {
-    struct query *q = append_question(m, NULL, make_internal_envelope(request));
+    struct query *q = append_query(m, NULL, make_internal_envelope(request));
     if (!q)
         return false;
     q->kind = kind;
@@ -632,7 +631,8 @@ void query_on_client_drain(struct master *m, const struct ips_peer *client)
     query_reap_and_begin_due(m);
 }
 
-void query_on_slave_drain(struct master *m, const struct ips_peer *slave)
+void query_send_rest_of_requests_to_slave(struct master *m,
+                                          const struct ips_peer *slave)
 {
     for (struct query *q = m->queries; q; q = q->next)
         for (uint32_t i = 0; q->ask_more && i < q->machine_count; i++) {

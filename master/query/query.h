@@ -222,7 +222,8 @@ void query_fail_machines_of_lost_slave(struct master *m, const struct slave *s,
                                        const char *why);
 void query_on_client_gone(struct master *m, const struct ips_peer *client);
 void query_on_client_drain(struct master *m, const struct ips_peer *client);
-void query_on_slave_drain(struct master *m, const struct ips_peer *slave);
+void query_send_rest_of_requests_to_slave(struct master *m,
+                                          const struct ips_peer *slave);
 void query_tick(struct master *m);
 /* Starts a question of the master itself, whose answer goes to no client.
  * `request` names the run and is copied. Returns false if it did not start. */
@@ -306,7 +307,7 @@ int query_submit_work(struct query *q, void (*run)(struct query *q),
 uint32_t query_count_active_machines(const struct query *q);
 /* Whether a machine that is known to have the run is missing or failed, so that
  * the answer is incomplete. */
-bool query_is_incomplete(const struct query *q);
+bool query_is_missing_a_machine(const struct query *q);
 /* Whether the question is `why` about the requests of a service. */
 bool query_is_why_about_requests(const Ips__Request *r);
 

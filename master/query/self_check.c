@@ -108,8 +108,8 @@ void self_check_why(struct arena *a, struct certificate *c,
         check_finding(&k, w->findings[i], w->wall_ns);
 }
 
-static void check_procedure_intervals(const struct checking *k,
-                                      const Ips__PathAnswer *p)
+static void check_procedure_confidence_intervals(const struct checking *k,
+                                                 const Ips__PathAnswer *p)
 {
     for (size_t i = 0; i < p->n_by_procedure; i++) {
         const Ips__ProcedureRow *r = p->by_procedure[i];
@@ -134,7 +134,7 @@ void self_check_path(struct arena *a, struct certificate *c,
     if (command && p->elapsed_ns != IPS_UNMEASURED)
         check_equal(&k, "the path to the command's end is not what it took",
                     p->t_max_ns, p->elapsed_ns);
-    check_procedure_intervals(&k, p);
+    check_procedure_confidence_intervals(&k, p);
 }
 
 void self_check_path_not_above_run(struct arena *a, struct certificate *c,

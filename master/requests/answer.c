@@ -92,8 +92,9 @@ static void set_busiest_thread(const struct filling *f, Ips__RequestParts *to,
     memset(d->chain_ns, 0, (size_t)g->chain_count * sizeof(*d->chain_ns));
 }
 
-static Ips__RequestParts *sum_time_parts(const struct filling *f,
-                                         const uint32_t *index, uint32_t count)
+static Ips__RequestParts *sum_times_of_requests(const struct filling *f,
+                                                const uint32_t *index,
+                                                uint32_t count)
 {
     Ips__RequestParts *to = arena_alloc(f->a, sizeof(*to));
     if (!to)
@@ -131,12 +132,12 @@ static void fill_times(const struct filling *f, Ips__ServiceRow *row,
     row->p90_ns = ips_request_ns(&r[index[requests_percentile_index(n, 90)]]);
     row->p99_ns = ips_request_ns(&r[index[requests_percentile_index(n, 99)]]);
     row->max_ns = ips_request_ns(&r[index[n - 1]]);
-    row->all = sum_time_parts(f, index, n);
+    row->all = sum_times_of_requests(f, index, n);
     uint32_t low = requests_percentile_index(n, 40),
              high = requests_percentile_index(n, 60);
-    row->median = sum_time_parts(f, index + low, high - low + 1);
+    row->median = sum_times_of_requests(f, index + low, high - low + 1);
     uint32_t tail = requests_tail_count(n);
-    row->slowest = sum_time_parts(f, index + n - tail, tail);
+    row->slowest = sum_times_of_requests(f, index + n - tail, tail);
 }
 
 static Ips__RequestMore *make_difference_row(const struct filling *f,
@@ -226,7 +227,7 @@ static void sort_services_busiest_first(Ips__RequestsAnswer *out,
 
 /* ---- the slowest requests, one by one --------------------------------- */
 
-static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
+static Ips__RequestRow *make_request_row(const struct filling *f, uint32_t i)
 {
     const struct ips_request *x = &f->d->result.r[i];
     Ips__RequestRow *row = arena_alloc(f->a, sizeof(*row));
@@ -238,7 +239,7 @@ static Ips__RequestRow *request_row(const struct filling *f, uint32_t i)
     row->process =
         process_object_name(f, e->machine, f->d->end_process[x->end]);
     row->arrival_ns = x->arrived_ns;
-    row->parts = sum_time_parts(f, &i, 1);
+    row->parts = sum_times_of_requests(f, &i, 1);
     row->behind = ips_unconst_text("");
     row->behind_ns = x->behind_ns;
     if (x->behind != IPS_NO_REQUEST) {
@@ -270,8 +271,9 @@ static void fill_slowest(const struct filling *f, uint32_t top)
                 best = s;
         }
         Ips__RequestRow *row =
-            best == UINT32_MAX ? NULL
-                               : request_row(f, f->d->by_service[--end[best]]);
+            best == UINT32_MAX
+                ? NULL
+                : make_request_row(f, f->d->by_service[--end[best]]);
         if (!row)
             break;
         f->out->slowest[f->out->n_slowest++] = row;
@@ -428,8 +430,9 @@ void requests_send_requests_or_why_answer(struct query *q)
         ips_unconst_text("central (requests: all events at the master)");
     c.msg.message_times = path_message_times_text(
         q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
+    if (weighting_clock_alignment_text(&d->path))
+        c.msg.clock =
+            ips_unconst_text(weighting_clock_alignment_text(&d->path));
     answer.category = ips_unconst_text("3");
     answer.elapsed_ns = path_command_elapsed_ns(q);
     answer.open = certificate_run_is_open(q);
@@ -437,7 +440,7 @@ void requests_send_requests_or_why_answer(struct query *q)
     fill_answer(&f, why ? &none : q->request->requests);
     self_check_requests(&a, &c, &answer);
     answer.certificate = &c.msg;
-    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_source(q, &a, &c, 3, "the slaves' graphs");
     answer.took_ns = c.msg.took_ns;
     if (why) {
         answer_why(q, &a, &answer);

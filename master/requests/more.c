@@ -172,9 +172,10 @@ static uint64_t excess_over_median_ns(const struct request_difference *m)
     return ips_sub_sat(m->slow_ns, m->median_ns);
 }
 
-static void choose_typical_cpu_and_wait_sites(const struct item_collector *l,
-                                              uint32_t slow, uint32_t median,
-                                              struct request_difference out[2])
+static void
+choose_longest_sites_of_median_requests(const struct item_collector *l,
+                                        uint32_t slow, uint32_t median,
+                                        struct request_difference out[2])
 {
     for (uint32_t i = 0; i < ITEMS; i++) {
         const struct item *x = &l->item[i];
@@ -233,8 +234,8 @@ int requests_compare_slowest_with_median(struct query *q, struct ips_err *err)
             add_items_of_sampled_requests(&l, index + low, high - low + 1, 1);
         choose_largest_differences(&l, slow, median,
                                    &d->more[(size_t)s * REQUESTS_MORE]);
-        choose_typical_cpu_and_wait_sites(&l, slow, median,
-                                          &d->typical[(size_t)s * 2]);
+        choose_longest_sites_of_median_requests(&l, slow, median,
+                                                &d->typical[(size_t)s * 2]);
     }
     free(l.item);
     return 0;

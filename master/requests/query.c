@@ -51,7 +51,7 @@ static void fetch_marked_requests_if_needed_then_waits(struct query *q)
     if (d->reported_by == REQUESTS_BY_CONNECTION)
         fetch_waits(q);
     else
-        requests_fetch_reported(q, fetch_waits);
+        requests_fetch_marked_spans(q, fetch_waits);
 }
 
 static void convert_window_and_fetch_graphs(struct query *q)
@@ -70,13 +70,13 @@ static void find_services_and_align_clocks(struct query *q)
     struct ips_err err = {0};
     message_times_plan_replace_formula_if_measured(
         q, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    if (engine_assign_node_numbers(q, "requests", &err) < 0 ||
+    if (engine_init_machines_and_number_nodes(q, "requests", &err) < 0 ||
         path_check_master_memory(q, d->path.nodes * REQUESTS_NODE_BYTES, &err) <
             0) {
         query_fail(q, &err);
         return;
     }
-    bool fine = requests_find_services(q);
+    bool fine = requests_find_services_and_ends(q);
     if (d->reported_by != REQUESTS_BY_CONNECTION)
         d->service_count = d->end_count = 0;
     if (!fine)

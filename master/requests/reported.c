@@ -161,7 +161,8 @@ static void check_and_finish_reported_requests(struct query *q)
     query_fail(q, &err);
 }
 
-void requests_fetch_reported(struct query *q, void (*after)(struct query *q))
+void requests_fetch_marked_spans(struct query *q,
+                                 void (*after)(struct query *q))
 {
     struct requests_data *d = requests_data_of(q);
     struct ips_err err = {0};

@@ -15,7 +15,8 @@
 int requests_parse_by_option(struct requests_data *d, const char *by,
                              struct ips_err *err) IPS_MUST_USE;
 /* Asks all slaves for their marked requests, then calls `after`. */
-void requests_fetch_reported(struct query *q, void (*after)(struct query *q));
+void requests_fetch_marked_spans(struct query *q,
+                                 void (*after)(struct query *q));
 /* In the worker, instead of ips_requests_find: sets d->ends and d->result from
  * the marked requests. */
 int requests_compute_marked_requests(struct query *q,

@@ -131,7 +131,7 @@ static inline uint32_t requests_tail_count(uint32_t count)
 }
 
 /* Finds services and ends in the tables; false: no memory. */
-bool requests_find_services(struct query *q);
+bool requests_find_services_and_ends(struct query *q);
 /* In the worker: finds the requests, sorts them by service and duration, and
  * explains them. On failure d->path.err has the reason and d->path.blame the
  * machine whose data was wrong. */

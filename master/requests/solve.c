@@ -39,9 +39,10 @@ static uint32_t oldest_ancestor_of_same_program(const struct machine_tables *t,
 
 /* Whether a connection called `name` belongs to service `s`. Every Unix
  * connection has its own name, so all those of one program form one service. */
-static bool belongs_to_service(const struct machine_share *p,
-                               const struct request_service *s,
-                               const char *name, size_t len, uint32_t family)
+static bool is_connection_of_service(const struct machine_share *p,
+                                     const struct request_service *s,
+                                     const char *name, size_t len,
+                                     uint32_t family)
 {
     bool tcp = strncmp(name, "tcp ", 4) == 0;
     if (s->machine != p->number || tcp != (strncmp(s->name, "tcp ", 4) == 0))
@@ -58,7 +59,7 @@ static uint32_t find_or_add_service(struct requests_data *d,
     size_t len = local_end_len(name);
     uint32_t family = oldest_ancestor_of_same_program(&p->t, process);
     for (uint32_t i = d->service_count; i > 0; i--) {
-        if (belongs_to_service(p, &d->service[i - 1], name, len, family))
+        if (is_connection_of_service(p, &d->service[i - 1], name, len, family))
             return i - 1;
     }
     d->service[d->service_count] =
@@ -122,7 +123,7 @@ static bool count_service_processes(struct requests_data *d,
     return true;
 }
 
-bool requests_find_services(struct query *q)
+bool requests_find_services_and_ends(struct query *q)
 {
     struct requests_data *d = requests_data_of(q);
     size_t room = 1;
@@ -204,7 +205,7 @@ static int merge_wall_graph_and_find_path(struct query *q)
                            "sent %u",
                            p->sync->nodes, sent);
     }
-    int rc = weighting_merge_views(q, IPS_WEIGH_WALL);
+    int rc = weighting_switch_and_merge_views(q, IPS_WEIGH_WALL);
     if (rc < 0)
         return rc;
     struct ips_scenario scenario = weighting_scenario_with_merged_goal(

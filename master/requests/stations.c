@@ -27,7 +27,7 @@ static bool cause_keeps_thread_busy(const char *cause)
     return strcmp(cause, "disk") == 0 || strcmp(cause, "file lock") == 0;
 }
 
-static uint64_t sum_busy_waits(const Ips__ThreadRow *t)
+static uint64_t sum_waits_that_keep_thread_busy(const Ips__ThreadRow *t)
 {
     uint64_t busy = 0;
     for (size_t i = 0; i < t->n_waits; i++) {
@@ -52,8 +52,9 @@ static void store_span_of_busiest_service(struct requests_data *d)
 
 /* Returns the part of `ns`, spread evenly over [begin, begin + length), that is
  * outside the service's requests. */
-static uint64_t ns_outside_requests(const struct requests_data *d, uint64_t ns,
-                                    uint64_t begin, uint64_t length)
+static uint64_t share_of_ns_outside_requests(const struct requests_data *d,
+                                             uint64_t ns, uint64_t begin,
+                                             uint64_t length)
 {
     uint64_t end = ips_add_sat(begin, length);
     if (length == 0)
@@ -88,14 +89,14 @@ static void sum_time_outside_requests(struct requests_data *d,
         /* The arc's `wall` weight leaves out the sleep at its end. So its CPU
          * time is within the first g->w[at] ns. */
         for (uint32_t at = c->first + 1; at < c->first + c->count; at++)
-            d->outside_cpu[k] += ns_outside_requests(d, e->g.w[at - e->base],
-                                                     est[at - 1], g->w[at]);
+            d->outside_cpu[k] += share_of_ns_outside_requests(
+                d, e->g.w[at - e->base], est[at - 1], g->w[at]);
         for (; row < rows->count; row++) {
             uint32_t at = (uint32_t)e->base + rows->node[row];
             if (at >= c->first + c->count)
                 break;
             if (cause_keeps_thread_busy(d->waits.cause[rows->why[row]]))
-                d->outside_wait[k] += ns_outside_requests(
+                d->outside_wait[k] += share_of_ns_outside_requests(
                     d, rows->ns[row], ips_sub_sat(est[at], rows->ns[row]),
                     rows->ns[row]);
         }
@@ -169,8 +170,9 @@ static void append_thread_and_core_stations(struct filling *f,
         const Ips__ThreadRow *t = p->t.threads[i];
         char object[OBJECT_BYTES];
         uint64_t cpu = ips_sub_sat(t->cpu_ns, f->d->outside_cpu[base + i]);
-        uint64_t busy = ips_add_sat(
-            cpu, ips_sub_sat(sum_busy_waits(t), f->d->outside_wait[base + i]));
+        uint64_t busy =
+            ips_add_sat(cpu, ips_sub_sat(sum_waits_that_keep_thread_busy(t),
+                                         f->d->outside_wait[base + i]));
         all_cpu = ips_add_sat(all_cpu, cpu);
         if (!busy || t->process >= p->t.proc_count)
             continue;

@@ -34,7 +34,7 @@ static void drop_reference_to_cached_tables(struct cached_tables *k)
     free(k);
 }
 
-static void return_cached_tables(struct query *q)
+static void end_use_of_cached_tables(struct query *q)
 {
     drop_reference_to_cached_tables(q->table_cache);
     q->table_cache = NULL;
@@ -101,7 +101,7 @@ static bool lend_cached_tables_to_query(struct query *q,
                                 .ambiguous = matched ? k->ambiguous : 0,
                                 .untraced_ends = k->untraced_ends};
     q->table_cache = k;
-    q->let_go = return_cached_tables;
+    q->let_go = end_use_of_cached_tables;
     k->refs++;
     return true;
 }
@@ -143,7 +143,7 @@ static bool may_cache(const struct query *q, struct catalogue_run_sum *run)
     size_t bytes = 0;
     *run = (struct catalogue_run_sum){0};
     if (q->gather.count == 0 || q->table_cache ||
-        query_wants_windowed_tables(q) || query_is_incomplete(q) ||
+        query_wants_windowed_tables(q) || query_is_missing_a_machine(q) ||
         certificate_run_is_open(q))
         return false;
     for (uint32_t i = 0; i < q->machine_count; i++)
@@ -203,7 +203,7 @@ void table_cache_store_if_cacheable(struct query *q)
     }
     drop_reference_to_cached_tables(q->m->table_cache);
     q->m->table_cache = q->table_cache = k;
-    q->let_go = return_cached_tables;
+    q->let_go = end_use_of_cached_tables;
     k->refs++;
 }
 

@@ -176,7 +176,7 @@ int matrix_make(struct machine_share *const *parts, uint32_t count,
     return rc;
 }
 
-static uint64_t machine_key_of(uint64_t process)
+static uint64_t machine_key_of_process(uint64_t process)
 {
     return process >= MATRIX_PENDING ? process
                                      : process & ~(uint64_t)UINT32_MAX;
@@ -188,10 +188,10 @@ int matrix_sum_by_machine(const struct matrix *m, struct matrix *out,
     int rc = 0;
     memset(out, 0, sizeof(*out));
     for (size_t i = 0; i < m->count && rc == 0; i++)
-        rc = append_cell_if_nonzero(out, machine_key_of(m->cells[i].from),
-                                    machine_key_of(m->cells[i].to),
-                                    m->cells[i].messages, m->cells[i].bytes,
-                                    err);
+        rc = append_cell_if_nonzero(
+            out, machine_key_of_process(m->cells[i].from),
+            machine_key_of_process(m->cells[i].to), m->cells[i].messages,
+            m->cells[i].bytes, err);
     sort_and_merge_cells(out);
     if (rc < 0)
         matrix_release(out);

@@ -551,10 +551,10 @@ int metrics_make_rows_and_matrices(struct machine_share *const *parts,
                            &out->n_machine_matrix);
         metrics_add_matrix(&k, &k.processes.by_from, false,
                            &out->process_matrix, &out->n_process_matrix);
-        metrics_add_totals(&k, &k.machines, true, &out->machine_totals,
-                           &out->n_machine_totals);
-        metrics_add_totals(&k, &k.processes, false, &out->process_totals,
-                           &out->n_process_totals);
+        metrics_add_matrix_totals(&k, &k.machines, true, &out->machine_totals,
+                                  &out->n_machine_totals);
+        metrics_add_matrix_totals(&k, &k.processes, false, &out->process_totals,
+                                  &out->n_process_totals);
     }
     if (rc == 0 && a->failed)
         rc = ips_err_set(err, IPS_E_NO_MEMORY, "no memory");

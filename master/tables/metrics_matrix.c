@@ -47,9 +47,9 @@ void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
     }
 }
 
-void metrics_add_totals(struct metrics_maker *k,
-                        const struct metrics_traffic *m, bool machine,
-                        Ips__MatrixTotal ***list, size_t *count)
+void metrics_add_matrix_totals(struct metrics_maker *k,
+                               const struct metrics_traffic *m, bool machine,
+                               Ips__MatrixTotal ***list, size_t *count)
 {
     size_t cap = 0, f = 0, t = 0;
     const struct matrix *from = &m->by_from, *to = &m->by_to;

@@ -37,8 +37,8 @@ void metrics_add_matrix(struct metrics_maker *k, const struct matrix *m,
                         bool machine, Ips__MatrixCell ***list, size_t *count);
 /* Adds the sum of each row and column of a matrix, including "external" and
  * "pending", and the total as the last entry. */
-void metrics_add_totals(struct metrics_maker *k,
-                        const struct metrics_traffic *m, bool machine,
-                        Ips__MatrixTotal ***list, size_t *count);
+void metrics_add_matrix_totals(struct metrics_maker *k,
+                               const struct metrics_traffic *m, bool machine,
+                               Ips__MatrixTotal ***list, size_t *count);
 
 #endif

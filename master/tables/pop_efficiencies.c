@@ -8,7 +8,7 @@ struct sums {
 
 /* Returns the machine's last recorded time. It is taken as the end of open
  * threads. */
-static uint64_t last_thread_time_ns(const struct machine_share *p)
+static uint64_t latest_thread_start_or_end_ns(const struct machine_share *p)
 {
     uint64_t last = 0;
     for (uint32_t i = 0; i < p->t.thread_count; i++)
@@ -20,7 +20,7 @@ static uint64_t last_thread_time_ns(const struct machine_share *p)
 static void sum_cpu_of_long_and_short_lived_threads(
     struct sums *s, const struct machine_share *p, uint64_t elapsed_ns)
 {
-    uint64_t last = last_thread_time_ns(p);
+    uint64_t last = latest_thread_start_or_end_ns(p);
     for (uint32_t i = 0; i < p->t.thread_count; i++) {
         const Ips__ThreadRow *t = p->t.threads[i];
         uint64_t lived = ips_sub_sat(t->end_ns ? t->end_ns : last, t->start_ns);

@@ -34,8 +34,8 @@ static int compare_procedures_by_time(const void *va, const void *vb)
     return compare_procedures_by_key(va, vb);
 }
 
-static void merge_procedure_row(Ips__ProcedureRow *into,
-                                const Ips__ProcedureRow *r)
+static void add_values_to_procedure_row(Ips__ProcedureRow *into,
+                                        const Ips__ProcedureRow *r)
 {
     into->self_ns = ips_add_sat(into->self_ns, r->self_ns);
     into->total_ns = ips_add_sat(into->total_ns, r->total_ns);
@@ -58,7 +58,7 @@ size_t procs_merge(Ips__ProcedureRow **rows, size_t count)
     qsort(rows, count, sizeof(Ips__ProcedureRow *), compare_procedures_by_key);
     for (size_t i = 0; i < count; i++) {
         if (n > 0 && compare_procedures_by_key(&rows[n - 1], &rows[i]) == 0)
-            merge_procedure_row(rows[n - 1], rows[i]);
+            add_values_to_procedure_row(rows[n - 1], rows[i]);
         else
             rows[n++] = rows[i];
     }

@@ -20,10 +20,10 @@ static void send_object_rows(struct query *q, struct arena *a,
 {
     struct certificate c;
     certificate_fill(q, a, &c);
-    certificate_set_category_and_plan(q, a, &c, 2, "the slaves' tables");
+    certificate_set_category_and_source(q, a, &c, 2, "the slaves' tables");
     if (query_wants_windowed_tables(q))
-        certificate_set_category_and_plan(q, a, &c, 3,
-                                          "the slaves' graphs, in a window");
+        certificate_set_category_and_source(q, a, &c, 3,
+                                            "the slaves' graphs, in a window");
     answer.certificate = &c.msg;
     while (answer.n_rows > ROWS_A_REPLY &&
            ips__ls_answer__get_packed_size(&answer) > QUERY_REPLY_BYTES) {

@@ -70,8 +70,8 @@ static void answer_and_store_summary(struct query *q)
     if (rc == 0 && summary_store_unless_machines_missing(q, &s, &db) < 0)
         ips_log_warn("%s", db.msg);
     if (rc == 0) {
-        certificate_set_category_and_plan(q, &s.a, &s.certificate, 2,
-                                          "the slaves' tables");
+        certificate_set_category_and_source(q, &s.a, &s.certificate, 2,
+                                            "the slaves' tables");
         send_answer(q, &s.answer);
     } else {
         query_fail(q, &err);
@@ -91,11 +91,12 @@ static int make_metrics_answer_rows(struct query *q, struct tables *t,
     const struct gather *g = &q->gather;
     if (!tables_have_few_enough_objects(q) && !query_wants_windowed_tables(q))
         return metrics_make_rows_and_matrices(
-            g->active, g->count, query_is_incomplete(q), ask->object,
+            g->active, g->count, query_is_missing_a_machine(q), ask->object,
             ask->level, a, answer, cut, err);
     int rc = tables_make_metrics(t, q, err);
     if (rc == 0)
-        rc = tables_select_metrics(t, ask->object, ask->level, a, answer, err);
+        rc = tables_copy_requested_metrics(t, ask->object, ask->level, a,
+                                           answer, err);
     if (rc < 0)
         return rc;
     tables_cut_metrics_to_top(ask->select, a, answer, left);
@@ -120,10 +121,10 @@ static void answer_with_metrics_rows(struct query *q, struct tables *t)
         return;
     }
     certificate_fill(q, &a, &c);
-    certificate_set_category_and_plan(q, &a, &c, 2, "the slaves' tables");
+    certificate_set_category_and_source(q, &a, &c, 2, "the slaves' tables");
     if (query_wants_windowed_tables(q))
-        certificate_set_category_and_plan(q, &a, &c, 3,
-                                          "the slaves' graphs, in a window");
+        certificate_set_category_and_source(q, &a, &c, 3,
+                                            "the slaves' graphs, in a window");
     else
         self_check_metrics(&a, &c, &answer);
     answer.certificate = &c.msg;
@@ -175,7 +176,7 @@ static void send_stored_results(struct query *q, const Ips__MetricsAnswer *kept,
         certificate_add_note(&a, &c, kept->certificate->notes[i]);
     for (size_t i = 0; i < kept->certificate->n_details; i++)
         certificate_add_detail(&a, &c, kept->certificate->details[i]);
-    certificate_set_category_and_plan(q, &a, &c, 1, "the master's own table");
+    certificate_set_category_and_source(q, &a, &c, 1, "the master's own table");
     if (nobody) {
         certificate_add_gap_and_mark_incomplete(
             &a, &c,

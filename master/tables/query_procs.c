@@ -84,16 +84,16 @@ static void add_sample_notes(const struct query *q, struct arena *a,
 
 /* Sends one reply if everything fits in a frame. Else sends several with only
  * rows; the last also has certificate and totals. */
-static void send_procedure_rows(struct query *q, struct arena *arena,
-                                Ips__ProcedureRow **rows, size_t count)
+static void send_procedures_answer(struct query *q, struct arena *arena,
+                                   Ips__ProcedureRow **rows, size_t count)
 {
     struct procedures_data *a = q->data;
     struct certificate c;
     Ips__ProceduresAnswer answer = IPS__PROCEDURES_ANSWER__INIT;
     certificate_fill(q, arena, &c);
     add_sample_notes(q, arena, &c);
-    certificate_set_category_and_plan(q, arena, &c, 2,
-                                      "the slaves' procedures");
+    certificate_set_category_and_source(q, arena, &c, 2,
+                                        "the slaves' procedures");
     answer.certificate = &c.msg;
     answer.totals = &a->totals;
     answer.rows = rows;
@@ -203,7 +203,7 @@ static void merge_and_send_procedure_rows(struct query *q)
         if (arena.failed)
             fail_no_memory(q);
         else
-            send_procedure_rows(q, &arena, rows, count);
+            send_procedures_answer(q, &arena, rows, count);
     }
     arena_release(&arena);
 }

@@ -21,8 +21,8 @@ struct listing {
     char left_out[QUERY_RUN_BYTES];
 };
 
-static void add_text(struct arena *a, char ***list, size_t *count, size_t *cap,
-                     const char *text)
+static void append_text_to_array(struct arena *a, char ***list, size_t *count,
+                                 size_t *cap, const char *text)
 {
     if (arena_reserve_array_slot(a, list, *count, cap, sizeof(char *)))
         (*list)[(*count)++] = arena_printf(a, "%s", text);
@@ -35,8 +35,8 @@ static void add_tags(struct listing *l, Ips__RunRow *row, const char *tags)
         const char *end = strchr(tags, '\n');
         size_t len = end ? (size_t)(end - tags) : strlen(tags);
         if (len > 0)
-            add_text(&l->a, &row->tags, &row->n_tags, &cap,
-                     arena_printf(&l->a, "%.*s", (int)len, tags));
+            append_text_to_array(&l->a, &row->tags, &row->n_tags, &cap,
+                                 arena_printf(&l->a, "%.*s", (int)len, tags));
         tags += len + (end != NULL);
     }
 }
@@ -71,12 +71,12 @@ static void merge_catalogue_row_into_runs(const struct catalogue_row *r,
         snprintf(l->left_out, sizeof(l->left_out), "%s", r->run);
         return;
     }
-    add_text(&l->a, &row->machines, &row->n_machines, &l->machine_cap,
-             r->machine);
+    append_text_to_array(&l->a, &row->machines, &row->n_machines,
+                         &l->machine_cap, r->machine);
     const struct slave *s = roster_find(&l->q->m->roster, r->machine);
     if (!s || !s->peer)
-        add_text(&l->a, &row->missing, &row->n_missing, &l->missing_cap,
-                 r->machine);
+        append_text_to_array(&l->a, &row->missing, &row->n_missing,
+                             &l->missing_cap, r->machine);
     /* The row of the machine on which the run's command started describes the
      * run; if there is none, the first row. */
     if (r->has_root || row->n_machines == 1)

@@ -126,8 +126,8 @@ static void send_sql_answer(struct query *q)
             arena_printf(&arena, "machine %s: rows are missing: %s", p->machine,
                          a->piece[a->count - 1]->cut));
     }
-    certificate_set_category_and_plan(q, &arena, &c, 2,
-                                      "the slaves' tables, in SQL");
+    certificate_set_category_and_source(q, &arena, &c, 2,
+                                        "the slaves' tables, in SQL");
     answer.certificate = &c.msg;
     reply.answer_case = IPS__REPLY__ANSWER_SQL;
     reply.sql = &answer;

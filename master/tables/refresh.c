@@ -75,7 +75,7 @@ static void cache_tables_and_rows(struct query *q)
     table_cache_free_tables_unless_cached(q, t);
 }
 
-static void store_summary_and_cache_tables(struct query *q)
+static void store_summary_and_put_tables_in_cache(struct query *q)
 {
     struct ips_err err = {0};
     struct summary s;
@@ -101,7 +101,7 @@ static void start_refresh(struct query *q)
     if (r)
         r->begun_ns = master_now_ns();
     gather_start(q, GATHER_TABLE | GATHER_PEERS,
-                 store_summary_and_cache_tables);
+                 store_summary_and_put_tables_in_cache);
 }
 
 static void release_refresh_and_schedule_next(struct query *q)

@@ -57,9 +57,9 @@ int summary_make(struct query *q, struct summary *s, struct ips_err *err)
     uint64_t left_out = 0;
     memset(s, 0, sizeof(*s));
     ips__metrics_answer__init(&s->answer);
-    int rc = metrics_make_rows_and_matrices(q->gather.active, q->gather.count,
-                                            query_is_incomplete(q), "", "",
-                                            &s->a, &s->answer, &left_out, err);
+    int rc = metrics_make_rows_and_matrices(
+        q->gather.active, q->gather.count, query_is_missing_a_machine(q), "",
+        "", &s->a, &s->answer, &left_out, err);
     if (rc < 0)
         return rc;
     certificate_fill(q, &s->a, &s->certificate);
@@ -72,7 +72,7 @@ int summary_store_unless_machines_missing(struct query *q,
                                           const struct summary *s,
                                           struct ips_err *err)
 {
-    if (query_is_incomplete(q))
+    if (query_is_missing_a_machine(q))
         return 0;
     return catalogue_store_metrics_answer(
         q->m->catalogue, q->run, s->certificate.msg.events, &s->answer, err);

@@ -69,7 +69,7 @@ static void list_waits_as_rows(struct tables *t)
 
 /* Marks values that exist only for the whole run as unmeasured
  * (docs/metrics.md). */
-static void mark_unmeasured_in_window(Ips__MetricsAnswer *m)
+static void mark_whole_run_values_unmeasured(Ips__MetricsAnswer *m)
 {
     for (size_t i = 0; i < m->n_rows; i++) {
         Ips__MetricsRow *r = m->rows[i];
@@ -91,11 +91,11 @@ int tables_make_metrics(struct tables *t, const struct query *q,
 {
     if (t->has_metrics)
         return 0;
-    int rc = metrics_make_rows_and_matrices(q->gather.active, q->gather.count,
-                                            query_is_incomplete(q), "", NULL,
-                                            &t->a, &t->metrics, NULL, err);
+    int rc = metrics_make_rows_and_matrices(
+        q->gather.active, q->gather.count, query_is_missing_a_machine(q), "",
+        NULL, &t->a, &t->metrics, NULL, err);
     if (rc == 0 && query_wants_windowed_tables(q))
-        mark_unmeasured_in_window(&t->metrics);
+        mark_whole_run_values_unmeasured(&t->metrics);
     if (rc == 0)
         list_waits_as_rows(t);
     if (rc == 0 && t->a.failed)
@@ -132,9 +132,9 @@ static void select_rows_and_waits(const struct tables *t, const char *object,
     }
 }
 
-int tables_select_metrics(const struct tables *t, const char *object,
-                          const char *level, struct arena *a,
-                          Ips__MetricsAnswer *out, struct ips_err *err)
+int tables_copy_requested_metrics(const struct tables *t, const char *object,
+                                  const char *level, struct arena *a,
+                                  Ips__MetricsAnswer *out, struct ips_err *err)
 {
     const Ips__MetricsAnswer *from = &t->metrics;
     const char *within = strcmp(object, "/") == 0 ? "" : object;

@@ -43,10 +43,10 @@ int tables_make_metrics(struct tables *t, const struct query *q,
 /* Puts the requested part of t->metrics into `out`: its lists are allocated in
  * `a`, its rows belong to t. Like metrics_make_rows_and_matrices, but nothing
  * is cut off, and out->waits lists the waits of all selected rows. */
-int tables_select_metrics(const struct tables *t, const char *object,
-                          const char *level, struct arena *a,
-                          Ips__MetricsAnswer *out,
-                          struct ips_err *err) IPS_MUST_USE;
+int tables_copy_requested_metrics(const struct tables *t, const char *object,
+                                  const char *level, struct arena *a,
+                                  Ips__MetricsAnswer *out,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Reduces an answer with `waits` to what a client with --top shows. The lists
  * are allocated in `a`; *left receives the numbers of omitted rows and becomes

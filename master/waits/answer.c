@@ -209,7 +209,8 @@ static void fill_totals(const struct filling *f, size_t shown,
     fill_core_time_rows(f, out);
 }
 
-static void add_note(const struct filling *f, struct certificate *c)
+static void add_certificate_notes_if_incomplete(const struct filling *f,
+                                                struct certificate *c)
 {
     const struct waits_data *d = f->d;
     bool procedures = false;
@@ -275,9 +276,10 @@ void waits_send_answer(struct query *q)
     c.msg.unmatched += d->path.unmatched;
     c.msg.engine =
         ips_unconst_text("central (waits: all events at the master)");
-    if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
-    add_note(&f, &c);
+    if (weighting_clock_alignment_text(&d->path))
+        c.msg.clock =
+            ips_unconst_text(weighting_clock_alignment_text(&d->path));
+    add_certificate_notes_if_incomplete(&f, &c);
     fill_totals(&f, shown, &answer);
     if (!a.failed)
         self_check_waits(&a, &c, &answer);
@@ -286,8 +288,8 @@ void waits_send_answer(struct query *q)
     answer.category = ips_unconst_text("3");
     answer.open = certificate_run_is_open(q);
     answer.certificate = &c.msg;
-    certificate_set_category_and_plan(q, &a, &c, 3,
-                                      "the slaves' graphs and waits");
+    certificate_set_category_and_source(q, &a, &c, 3,
+                                        "the slaves' graphs and waits");
     answer.took_ns = c.msg.took_ns;
     if (a.failed) {
         ips_err_set(&err, IPS_E_NO_MEMORY, "no memory for the answer");

@@ -172,7 +172,8 @@ static void add_blame(struct grouping *k, enum ips_blame_kind kind,
 
 /* Returns the index in the profile of the first entry of node `own` or a later
  * node. */
-static uint64_t first_arc_share(const struct arc_profile *p, uint32_t own)
+static uint64_t find_first_profile_entry_of_node(const struct arc_profile *p,
+                                                 uint32_t own)
 {
     uint64_t low = 0, high = p->count;
     while (low < high) {
@@ -195,7 +196,7 @@ static void distribute_blame_over_procedures(struct grouping *k, uint32_t part,
     const struct arc_profile *p = &w->arc_profile[part];
     uint32_t own = node - w->node_base[part];
     uint64_t weight = w->g->w[node], gone = 0, given = 0;
-    for (uint64_t i = first_arc_share(p, own);
+    for (uint64_t i = find_first_profile_entry_of_node(p, own);
          i < p->count && p->node[i] == own; i++) {
         gone = ips_min_u64(ips_add_sat(gone, p->ns[i]), weight);
         uint64_t up_to = weight ? (uint64_t)((ips_u128)ns * gone / weight) : 0;

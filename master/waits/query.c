@@ -324,7 +324,7 @@ static void check_memory_and_align_waits_clocks(struct query *q)
 {
     struct waits_data *d = waits_data_of(q);
     struct ips_err err = {0};
-    int rc = engine_assign_node_numbers(q, "waits", &err);
+    int rc = engine_init_machines_and_number_nodes(q, "waits", &err);
     if (rc == 0)
         rc =
             path_check_master_memory(q, d->path.nodes * WAITS_NODE_BYTES, &err);

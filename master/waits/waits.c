@@ -345,7 +345,7 @@ static bool number_call_sites_of_all_machines(struct waits *w)
     return fine;
 }
 
-static bool assign_symbol_numbers(struct waits *w)
+static bool number_symbols_of_all_machines(struct waits *w)
 {
     size_t total = 0, n = 0;
     w->symbol_number = calloc((size_t)w->machine_count + 1, sizeof(uint32_t *));
@@ -472,10 +472,11 @@ int waits_place_on_graph(struct query *q, struct waits *w, struct ips_err *err)
     if (rc < 0)
         return rc;
     convert_times_to_one_scale(q, w, g);
-    if (!number_call_sites_of_all_machines(w) || !assign_symbol_numbers(w) ||
-        !compute_process_bases(q, w) || !merge_rows_of_machines(q, w))
+    if (!number_call_sites_of_all_machines(w) ||
+        !number_symbols_of_all_machines(w) || !compute_process_bases(q, w) ||
+        !merge_rows_of_machines(q, w))
         return ips_err_set(err, IPS_E_NO_MEMORY, "no memory for waits");
-    rc = ips_waits_place_on_clock(g, w->wait, w->count, &w->laid, err);
+    rc = ips_waits_set_begin_and_end_times(g, w->wait, w->count, &w->laid, err);
     if (rc < 0)
         return rc;
     w->begin = UINT64_MAX;

@@ -231,13 +231,14 @@ void whatif_send_answer(struct query *q)
     certificate_fill(q, &a, &c);
     c.msg.unmatched += d->path.unmatched;
     c.msg.any_on_path = d->resources;
-    certificate_set_category_and_plan(q, &a, &c, 3, "the slaves' graphs");
+    certificate_set_category_and_source(q, &a, &c, 3, "the slaves' graphs");
     c.msg.engine =
         ips_unconst_text("central (what-if: all events at the master)");
     c.msg.message_times = path_message_times_text(
         q, &a, &d->path.scenarios[SCENARIO_MAIN].scenario);
-    if (weighting_clock_text(&d->path))
-        c.msg.clock = ips_unconst_text(weighting_clock_text(&d->path));
+    if (weighting_clock_alignment_text(&d->path))
+        c.msg.clock =
+            ips_unconst_text(weighting_clock_alignment_text(&d->path));
     answer.weighting = ips_unconst_text(
         weighting_name(d->path.scenarios[SCENARIO_MAIN].scenario.weighting));
     answer.goal = ips_unconst_text(d->path.goal_text);

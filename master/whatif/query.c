@@ -134,7 +134,7 @@ static void ask_arc_profile(struct query *q)
     query_close_round(q);
 }
 
-static void on_waits_fetched(struct query *q)
+static void use_fetched_waits_and_start_solving(struct query *q)
 {
     struct whatif_data *d = whatif_data_of(q);
     free(d->arc_profile); /* the arc profiles are empty so far */
@@ -147,7 +147,7 @@ static void on_waits_fetched(struct query *q)
 static void ask_waits(struct query *q)
 {
     waits_fetch_rows_and_arc_profiles(q, whatif_data_of(q)->waits,
-                                      on_waits_fetched);
+                                      use_fetched_waits_and_start_solving);
 }
 
 static void set_window_and_fetch_graphs(struct query *q)
@@ -176,7 +176,7 @@ static void set_goal_and_align_clocks(struct query *q)
         fail_no_memory(q);
         return;
     }
-    int rc = engine_assign_node_numbers(q, "path", &err);
+    int rc = engine_init_machines_and_number_nodes(q, "path", &err);
     if (rc == 0)
         rc = path_check_master_memory(q, d->path.nodes * d->node_bytes, &err);
     if (rc == 0)

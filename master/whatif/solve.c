@@ -35,7 +35,7 @@ static int merge_graph_and_find_path(struct whatif_solving *s)
                            "promised %" PRIu64 " nodes and sent %u",
                            p->sync->nodes, sent);
     }
-    if (s->d->raw && weighting_merge_views(q, s->d->weighting) < 0)
+    if (s->d->raw && weighting_switch_and_merge_views(q, s->d->weighting) < 0)
         return s->err->code;
     if (!s->d->raw && !engine_merge_graphs(q))
         return s->err->code;
@@ -298,8 +298,8 @@ static int rank_entities(struct whatif_solving *s)
                        : WHATIF_ROWS_MAX;
     d->candidates = n;
     if (rc == 0)
-        rc = ips_whatif_rank(&s->base, change, n, top, out, order, &kept,
-                             s->err);
+        rc = ips_whatif_rank_changes(&s->base, change, n, top, out, order,
+                                     &kept, s->err);
     if (rc == 0)
         rc = store_ranking(s, edit, out, order, kept);
     free(edit);
@@ -406,7 +406,7 @@ static int find_next_paths(struct whatif_solving *s)
     return rc;
 }
 
-static int find_oversubscription(struct whatif_solving *s)
+static int measure_oversubscription_of_machines(struct whatif_solving *s)
 {
     struct query *q = s->q;
     int rc = 0;
@@ -459,7 +459,7 @@ void whatif_solve(struct query *q)
     if (rc == 0 && s.ask->next)
         rc = find_next_paths(&s);
     if (rc == 0 && (s.ask->rank || s.ask->n_edits))
-        rc = find_oversubscription(&s);
+        rc = measure_oversubscription_of_machines(&s);
     whatif_release_solving(&s);
     (void)rc; /* on failure s.err has the reason */
 }

@@ -31,8 +31,8 @@ static uint64_t ns_inside_window(const struct cutting *c, uint32_t node,
            ips_sub_sat(ns, c->ns_after_window_start[node]);
 }
 
-static int read_window_of_machine(const struct cutting *c, uint32_t i,
-                                  struct ips_err *err)
+static int copy_window_times_of_machine(const struct cutting *c, uint32_t i,
+                                        struct ips_err *err)
 {
     const struct whatif_data *d = c->s->d;
     const struct arc_profile *w = &d->arc_profile[i];
@@ -104,7 +104,7 @@ int whatif_limit_to_window(struct whatif_solving *s)
         !d->cross_ns)
         rc = ips_err_set(s->err, IPS_E_NO_MEMORY, "no memory for a window");
     for (uint32_t i = 0; rc == 0 && i < t->machine_count; i++) {
-        rc = read_window_of_machine(&c, i, s->err);
+        rc = copy_window_times_of_machine(&c, i, s->err);
         if (rc < 0)
             d->path.blame = s->q->gather.active[i];
     }

@@ -111,8 +111,8 @@ uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y,
     return ns;
 }
 
-uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y,
-                                         uint32_t node)
+uint64_t why_arc_sleep_ns_for_outside_events(const struct why_solving *y,
+                                             uint32_t node)
 {
     static const char *const causes[] = {"timer", "resolve", "terminal", NULL};
     return sleep_ns_for_causes(y, node, causes);

@@ -184,12 +184,12 @@ why_arc_cpu_regardless_of_window(const struct why_solving *y, uint32_t node)
 int why_make_quiet_graph_and_path_sums(struct whatif_solving *s) IPS_MUST_USE;
 /* why/roles.c: why_find_roles_and_workers() sets role, worker and serves;
  * why_mark_waits_within_role_as_locks() turns waits for a thread of the same
- * role into waits for a lock; why_find_sequential_children_filter_shares()
+ * role into waits for a lock; why_find_serial_children_and_filter_shares()
  * looks at the moments in which only one process works, and keeps those in
  * which a process starts similar children one after another. */
 int why_find_roles_and_workers(struct why_solving *y) IPS_MUST_USE;
 void why_mark_waits_within_role_as_locks(struct why_solving *y);
-int why_find_sequential_children_filter_shares(struct why_solving *y)
+int why_find_serial_children_and_filter_shares(struct why_solving *y)
     IPS_MUST_USE;
 int why_fill_message_amounts_of_path(struct why_solving *y) IPS_MUST_USE;
 /* Distributes `ns` over the procedures of the arc into `node`, in proportion to
@@ -232,8 +232,8 @@ uint64_t why_sleep_ns_with_unexplained_end(const struct why_solving *y,
                                            uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for an event outside the
  * program, such as a timer. */
-uint64_t why_sleep_ns_for_outside_events(const struct why_solving *y,
-                                         uint32_t node);
+uint64_t why_arc_sleep_ns_for_outside_events(const struct why_solving *y,
+                                             uint32_t node);
 /* Returns the ns of sleep in the arc into `node` for a signal, for the end of
  * an unrecorded process, or in the naps of a spinning thread. Sums count this
  * sleep as outside, but no finding names it: it may be the end of a service by

@@ -52,7 +52,7 @@ struct hang {
 };
 
 /* Whether the process was still running at the end, or was killed. */
-static bool was_running_or_killed(const Ips__ProcessRow *p)
+static bool was_process_running_or_killed(const Ips__ProcessRow *p)
 {
     return p->open || strncmp(p->end, "signal", 6) == 0 ||
            strcmp(p->end, "unknown") == 0;
@@ -84,7 +84,7 @@ static void add_blocked_thread(struct hang *h, const struct machine_share *p,
         c->place >= rows->call_site_count)
         return;
     const Ips__ProcessRow *r = p->t.procs[t->process];
-    if (!was_running_or_killed(r) ||
+    if (!was_process_running_or_killed(r) ||
         !arena_reserve_array_slot(&h->d->a, &h->v, h->n, &h->cap,
                                   sizeof(*h->v)))
         return;
@@ -107,7 +107,7 @@ static void count_unended_threads(struct hang *h, const struct machine_share *p)
         if (t->process >= p->t.proc_count)
             continue;
         const Ips__ProcessRow *r = p->t.procs[t->process];
-        h->going_on += was_running_or_killed(r) && !t->ended;
+        h->going_on += was_process_running_or_killed(r) && !t->ended;
     }
 }
 
@@ -251,7 +251,7 @@ static bool only_waits_for_child(const struct blocked *b)
         return false;
     for (uint32_t i = 0; i < b->p->t.proc_count; i++)
         if (b->p->t.procs[i]->parent == (int64_t)b->process->index &&
-            was_running_or_killed(b->p->t.procs[i]))
+            was_process_running_or_killed(b->p->t.procs[i]))
             return true;
     return false;
 }

@@ -325,10 +325,11 @@ static int set_lock_cpu_of_arcs(struct why_solving *y)
     return 0;
 }
 
-static int fill_lock_cost_and_lock_cpu_of_arcs(struct why_solving *y,
-                                               struct lock_times *u,
-                                               uint64_t *path, uint64_t *seen,
-                                               uint64_t *counted)
+static int compute_lock_cost_and_set_arc_lock_cpu(struct why_solving *y,
+                                                  struct lock_times *u,
+                                                  uint64_t *path,
+                                                  uint64_t *seen,
+                                                  uint64_t *counted)
 {
     const struct entities *t = &y->d->w.t;
     struct why_lock_cost *cost = arena_alloc(&y->d->a, sizeof(*cost));
@@ -383,8 +384,8 @@ int why_estimate_lock_cost_and_spinning(struct why_solving *y)
         for (size_t i = 0; i < u.count; i++)
             any = any || u.v[i].counts;
         if (any)
-            rc =
-                fill_lock_cost_and_lock_cpu_of_arcs(y, &u, path, seen, counted);
+            rc = compute_lock_cost_and_set_arc_lock_cpu(y, &u, path, seen,
+                                                        counted);
     }
     free(u.v);
     free(path);

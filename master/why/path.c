@@ -112,7 +112,7 @@ static void sum_wall_path_by_kind_of_time(struct why_solving *y,
         uint64_t left = ips_sub_sat(all, y->cpu[i]);
         uint64_t delay = ips_min_u64(y->delay[i], left);
         uint64_t slept =
-            idle ? g->wait[i] : why_sleep_ns_for_outside_events(y, i);
+            idle ? g->wait[i] : why_arc_sleep_ns_for_outside_events(y, i);
         slept = ips_min_u64(slept, left - delay);
         if (!idle)
             y->outside[i] = slept;
@@ -225,7 +225,8 @@ static int compare_process_pairs(const void *va, const void *vb)
     return (p->b > q->b) - (p->b < q->b);
 }
 
-static struct pair pair_of_message(const struct why_solving *y, uint32_t i)
+static struct pair process_pair_of_message(const struct why_solving *y,
+                                           uint32_t i)
 {
     const struct ips_graph *g = y->s.g;
     bool present;
@@ -366,8 +367,9 @@ static const struct pair *slowest_pair(const struct why_solving *y,
     return found[0] ? found[0] : found[1];
 }
 
-static int fill_message_amounts(struct why_solving *y, const struct pair *pair,
-                                size_t count)
+static int find_chatty_pairs_and_fill_amount(struct why_solving *y,
+                                             const struct pair *pair,
+                                             size_t count)
 {
     struct why_facts *f = &y->d->facts;
     struct why_amount *chat = &f->amount[WHY_CHATTY];
@@ -426,10 +428,11 @@ int why_fill_message_amounts_of_path(struct why_solving *y)
                 pair = more;
             }
         }
-        pair[count++] = pair_of_message(y, i);
+        pair[count++] = process_pair_of_message(y, i);
     }
     if (rc == 0 && count)
-        rc = fill_message_amounts(y, pair, merge_pairs(pair, count));
+        rc = find_chatty_pairs_and_fill_amount(y, pair,
+                                               merge_pairs(pair, count));
     free(pair);
     return rc;
 }

@@ -54,8 +54,8 @@ static uint64_t begin_of_phase(const struct phase_search *l, uint32_t phase)
 
 /* Spreads `ns` evenly over [from, to), and returns the part of it before
  * `at`. */
-static uint64_t spread_ns_before(uint64_t ns, uint64_t from, uint64_t to,
-                                 uint64_t at)
+static uint64_t ns_before_moment_if_spread_evenly(uint64_t ns, uint64_t from,
+                                                  uint64_t to, uint64_t at)
 {
     if (at <= from)
         return 0;
@@ -64,16 +64,17 @@ static uint64_t spread_ns_before(uint64_t ns, uint64_t from, uint64_t to,
 
 /* Spreads `ns` evenly over [from, to), and returns the part of it in
  * `phase`. */
-static uint64_t spread_ns_in_phase(const struct phase_search *l, uint32_t phase,
-                                   uint64_t ns, uint64_t from, uint64_t to)
+static uint64_t compute_share_of_ns_in_phase(const struct phase_search *l,
+                                             uint32_t phase, uint64_t ns,
+                                             uint64_t from, uint64_t to)
 {
     why_clip_to_window(l->y, &from, &to);
     if (to <= from)
         return phase_at(l, from) == phase ? ns : 0;
     uint64_t end = phase + 1 == l->count ? UINT64_MAX : l->end[phase];
-    uint64_t upto = spread_ns_before(ns, from, to, end);
-    return upto -
-           spread_ns_before(ns, from, to, phase ? begin_of_phase(l, phase) : 0);
+    uint64_t upto = ns_before_moment_if_spread_evenly(ns, from, to, end);
+    return upto - ns_before_moment_if_spread_evenly(
+                      ns, from, to, phase ? begin_of_phase(l, phase) : 0);
 }
 
 /* An arc: its begin and end by the wall clock, and how many of its ns are on
@@ -87,9 +88,10 @@ static void add_arc_to_phases(const struct phase_search *l, const struct arc *a)
     uint32_t last = phase_at(l, a->to > a->from ? a->to - 1 : a->from);
     for (uint32_t p = phase_at(l, a->from); p <= last; p++) {
         struct sums *s = &l->s[p];
-        s->path += spread_ns_in_phase(l, p, a->path, a->from, a->to);
-        s->cpu += spread_ns_in_phase(l, p, a->cpu, a->from, a->to);
-        s->outside += spread_ns_in_phase(l, p, a->outside, a->from, a->to);
+        s->path += compute_share_of_ns_in_phase(l, p, a->path, a->from, a->to);
+        s->cpu += compute_share_of_ns_in_phase(l, p, a->cpu, a->from, a->to);
+        s->outside +=
+            compute_share_of_ns_in_phase(l, p, a->outside, a->from, a->to);
     }
 }
 
@@ -112,8 +114,9 @@ static void sum_cpu_by_phase(const struct phase_search *l)
 
 /* Stores in *a the arc of the path into `node`. Returns the previous node and
  * sets *chain to its chain. At the path's start returns IPS_NO_NODE. */
-static uint32_t step_back_along_path(const struct why_solving *y, uint32_t node,
-                                     uint32_t *chain, struct arc *a)
+static uint32_t step_back_along_path_and_get_arc(const struct why_solving *y,
+                                                 uint32_t node, uint32_t *chain,
+                                                 struct arc *a)
 {
     const struct ips_graph *g = y->s.g;
     bool present, crossed = y->d->w.path.est.crossed[node];
@@ -137,7 +140,8 @@ static void sum_path_by_phase(const struct phase_search *l)
     uint32_t node = l->y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(l->y->s.g, node);
     struct arc a;
-    for (; (next = step_back_along_path(l->y, node, &chain, &a)) != IPS_NO_NODE;
+    for (; (next = step_back_along_path_and_get_arc(l->y, node, &chain, &a)) !=
+           IPS_NO_NODE;
          node = next)
         add_arc_to_phases(l, &a);
 }
@@ -239,12 +243,15 @@ sum_phase_time_by_process_and_procedure(const struct phase_search *l,
     uint32_t node = y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(y->s.g, node);
     struct arc a;
-    while ((next = step_back_along_path(y, node, &chain, &a)) != IPS_NO_NODE) {
+    while ((next = step_back_along_path_and_get_arc(y, node, &chain, &a)) !=
+           IPS_NO_NODE) {
         bool crossed = y->d->w.path.est.crossed[node];
         /* At this point `chain` is the chain in which the arc starts. */
         uint32_t to = y->process_of[ips_chain_of(y->s.g, node)];
-        uint64_t ns = spread_ns_in_phase(l, phase, a.path, a.from, a.to);
-        uint64_t out = spread_ns_in_phase(l, phase, a.outside, a.from, a.to);
+        uint64_t ns =
+            compute_share_of_ns_in_phase(l, phase, a.path, a.from, a.to);
+        uint64_t out =
+            compute_share_of_ns_in_phase(l, phase, a.outside, a.from, a.to);
         uint32_t process = y->process_of[chain];
         named[WHY_OUTSIDE] += out;
         if (y->chats && y->chatty[process] && y->chatty[to])
@@ -258,8 +265,10 @@ sum_phase_time_by_process_and_procedure(const struct phase_search *l,
     }
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
-        named[finding_kind_of_concurrent_activity(p->of)] += spread_ns_in_phase(
-            l, phase, p->ns, y->wall.est[p->node - 1], y->wall.est[p->node]);
+        named[finding_kind_of_concurrent_activity(p->of)] +=
+            compute_share_of_ns_in_phase(l, phase, p->ns,
+                                         y->wall.est[p->node - 1],
+                                         y->wall.est[p->node]);
     }
 }
 
@@ -283,9 +292,11 @@ static int make_feature_of_phase(const struct phase_search *l, uint32_t phase,
     uint32_t node = y->d->w.path.est.end, next;
     uint32_t chain = ips_chain_of(y->s.g, node);
     struct arc a;
-    while ((next = step_back_along_path(y, node, &chain, &a)) != IPS_NO_NODE) {
+    while ((next = step_back_along_path_and_get_arc(y, node, &chain, &a)) !=
+           IPS_NO_NODE) {
         if (!y->d->w.path.est.crossed[node])
-            first[node] = spread_ns_in_phase(l, phase, a.path, a.from, a.to);
+            first[node] =
+                compute_share_of_ns_in_phase(l, phase, a.path, a.from, a.to);
         count += first[node] > 0;
         node = next;
     }
@@ -303,8 +314,8 @@ static int make_feature_of_phase(const struct phase_search *l, uint32_t phase,
     return 0;
 }
 
-static int phase_gain(const struct phase_search *l, uint32_t phase,
-                      uint32_t ppm, struct why_amount *a)
+static int compute_gain_of_phase(const struct phase_search *l, uint32_t phase,
+                                 uint32_t ppm, struct why_amount *a)
 {
     struct why_solving *y = l->y;
     const struct ips_graph *g = y->s.g;
@@ -345,7 +356,8 @@ static int find_location_and_gain_of_phase(const struct phase_search *l,
     sum_phase_time_by_process_and_procedure(l, p->number - 1, p->named_ns, v);
     why_set_most_voted_location(l->y, v, &p->amount.location);
     p->amount.phase = p;
-    return phase_gain(l, p->number - 1, phase_shrink_ppm(p), &p->amount);
+    return compute_gain_of_phase(l, p->number - 1, phase_shrink_ppm(p),
+                                 &p->amount);
 }
 
 int why_find_least_parallel_phases(struct why_solving *y)

@@ -212,8 +212,8 @@ static int rank_procedures_and_store_amounts(struct why_solving *y)
         thing[n++] = i;
     }
     if (rc == 0 && n)
-        rc = ips_whatif_rank(&y->s.base, change, n, PROCEDURES_KEPT, out, order,
-                             &kept, y->s.err);
+        rc = ips_whatif_rank_changes(&y->s.base, change, n, PROCEDURES_KEPT,
+                                     out, order, &kept, y->s.err);
     if (rc == 0 && n)
         add_missing_spinning_procedures(y, thing, n, order, &kept);
     if (rc == 0)

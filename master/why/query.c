@@ -70,7 +70,7 @@ static void set_facts_from_certificate(struct filling *x)
     const Ips__Certificate *c = &x->c.msg;
     for (size_t i = 0; i < c->n_lost; i++) {
         f->lost = ips_add_sat(f->lost, c->lost[i]->count);
-        if (certificate_is_lack_of_space(c->lost[i]->name))
+        if (certificate_is_cause_lack_of_space(c->lost[i]->name))
             f->lost_for_space =
                 ips_add_sat(f->lost_for_space, c->lost[i]->count);
     }
@@ -79,7 +79,7 @@ static void set_facts_from_certificate(struct filling *x)
     f->clock_bound_ns = x->d->w.path.clock_bound_ns;
     f->delay_unknown_ns = weighting_unattributed_delay_ns(x->q);
     f->open = certificate_has_live_process(x->q);
-    f->missing_machines = query_is_incomplete(x->q);
+    f->missing_machines = query_is_missing_a_machine(x->q);
     f->elapsed_ns = path_command_elapsed_ns(x->q);
     f->sampled = x->d->w.procedures;
     f->exact = f->sampled && f->sample_ns == 0;
@@ -178,8 +178,8 @@ static void fill_certificate(struct filling *x)
         ips_unconst_text("central (why: all events at the master)");
     x->c.msg.message_times = path_message_times_text(
         x->q, &x->d->a, &d->scenarios[SCENARIO_MAIN].scenario);
-    if (weighting_clock_text(d))
-        x->c.msg.clock = ips_unconst_text(weighting_clock_text(d));
+    if (weighting_clock_alignment_text(d))
+        x->c.msg.clock = ips_unconst_text(weighting_clock_alignment_text(d));
     if (!x->d->w.procedures) {
         char none[PROCS_NONE_BYTES];
         procs_explain_missing_procedures(x->d->facts.sample_ns, none);
@@ -249,8 +249,8 @@ static void fill_answer_fields_and_check_consistency(struct filling *x)
     a->goal = ips_unconst_text(x->d->w.path.goal_text);
     a->category = ips_unconst_text("3");
     a->certificate = &x->c.msg;
-    certificate_set_category_and_plan(x->q, &x->d->a, &x->c, 3,
-                                      "the slaves' graphs");
+    certificate_set_category_and_source(x->q, &x->d->a, &x->c, 3,
+                                        "the slaves' graphs");
     a->took_ns = x->c.msg.took_ns;
     lower_confidence_if_inconsistent(x);
 }
@@ -300,8 +300,8 @@ static bool answer_at_once_if_service(struct query *q)
         !why_is_service(&x.d->facts))
         return false;
     certificate_fill(q, &x.d->a, &x.c);
-    certificate_set_category_and_plan(q, &x.d->a, &x.c, 2,
-                                      "the slaves' tables");
+    certificate_set_category_and_source(q, &x.d->a, &x.c, 2,
+                                        "the slaves' tables");
     x.answer.shape = ips_unconst_text("service");
     x.answer.certificate = &x.c.msg;
     x.answer.took_ns = x.c.msg.took_ns;

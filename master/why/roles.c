@@ -40,8 +40,8 @@ static int compare_roles_by_text(const void *a, const void *b)
 
 /* Appends the name and a slash. `cut`: only the program, so "cc.812" becomes
  * "cc". */
-static void append_program_name(char *out, size_t room, const char *name,
-                                bool cut)
+static void append_process_or_program_name(char *out, size_t room,
+                                           const char *name, bool cut)
 {
     size_t at = strlen(out);
     snprintf(out + at, room - at, "%.*s/",
@@ -100,8 +100,8 @@ static void write_role_text(const struct machine_share *p,
     for (int i = 0; i < ROLE_DEPTH && k >= 0 && k < p->t.proc_count; i++) {
         const Ips__ProcessRow *row = p->t.procs[k];
         bool first = row->parent < 0 && *row->command;
-        append_program_name(out, ROLE_BYTES, first ? row->command : row->name,
-                            !first);
+        append_process_or_program_name(
+            out, ROLE_BYTES, first ? row->command : row->name, !first);
         k = p->t.procs[k]->parent == k ? -1 : p->t.procs[k]->parent;
     }
 }
@@ -359,7 +359,7 @@ static uint64_t children_path_ns(const struct why_solving *y,
     return ns;
 }
 
-int why_find_sequential_children_filter_shares(struct why_solving *y)
+int why_find_serial_children_and_filter_shares(struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     uint64_t *ns = calloc((size_t)y->processes + 1, sizeof(*ns));

@@ -360,7 +360,7 @@ static void drop_chatty_waits(struct why_solving *y)
     y->concurrent.count = kept;
 }
 
-static void vote_for_concurrent_activity(struct why_solving *y)
+static void add_votes_for_concurrent_code(struct why_solving *y)
 {
     for (size_t i = 0; i < y->concurrent.count; i++) {
         const struct ips_concurrent_share *p = &y->concurrent.share[i];
@@ -472,9 +472,9 @@ static uint32_t time_saved_by_spreading_ppm(const struct why_solving *y,
     return ns ? (uint32_t)((ips_u128)spread * IPS_WHATIF_GONE / ns) : 0;
 }
 
-static int fill_sequential_children(struct why_solving *y,
-                                    const struct ips_whatif_base *b,
-                                    uint32_t ppm)
+static int fill_amount_of_sequential_children(struct why_solving *y,
+                                              const struct ips_whatif_base *b,
+                                              uint32_t ppm)
 {
     struct why_amount *a = &y->d->facts.one_by_one;
     int rc = fill_amount_of_feature(y, b, WHY_F_ALONE, a, ppm);
@@ -509,7 +509,7 @@ static int fill_amounts_of_all_features(struct why_solving *y)
         rc = fill_amount_of_feature(y, &b, WHY_F_OTHER, &kind[WHY_SERIAL],
                                     other);
     if (rc == 0 && alone)
-        rc = fill_sequential_children(y, &b, alone);
+        rc = fill_amount_of_sequential_children(y, &b, alone);
     if (rc == 0 && queue)
         rc =
             fill_amount_of_feature(y, &b, WHY_F_QUEUE, &kind[WHY_QUEUE], queue);
@@ -614,12 +614,12 @@ void why_compute_facts(struct query *q)
         rc = find_concurrent_activity(&y);
     if (rc == 0) {
         drop_chatty_waits(&y);
-        rc = why_find_sequential_children_filter_shares(&y);
+        rc = why_find_serial_children_and_filter_shares(&y);
     }
     if (rc == 0)
         rc = make_features(&y);
     if (rc == 0) {
-        vote_for_concurrent_activity(&y);
+        add_votes_for_concurrent_code(&y);
         rc = vote_for_external_waits(&y);
     }
     if (rc == 0) {

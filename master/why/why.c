@@ -191,7 +191,7 @@ static bool is_reason_to_wait(enum why_kind kind)
 
 /* Whether the candidate explains why threads wait for the procedure of the
  * candidate before it in the list, and may gain as much. */
-static bool is_reason_for_procedure(const struct candidate *c)
+static bool explains_wait_for_previous_procedure(const struct candidate *c)
 {
     const struct candidate *p = c - 1;
     return is_reason_to_wait(c->kind) && p->kind == WHY_PROCEDURE &&
@@ -205,7 +205,8 @@ static bool is_reason_for_procedure(const struct candidate *c)
 static void move_reasons_before_procedures(struct list *l)
 {
     for (size_t i = 1; i < l->count; i++)
-        for (size_t k = i; k > 0 && is_reason_for_procedure(&l->item[k]); k--) {
+        for (size_t k = i;
+             k > 0 && explains_wait_for_previous_procedure(&l->item[k]); k--) {
             const struct candidate c = l->item[k];
             l->item[k] = l->item[k - 1];
             l->item[k - 1] = c;
@@ -352,9 +353,9 @@ bool why_is_service(const struct why_facts *f)
            why_share_ppm(f->asked_outside, f->asked) >= WHY_SERVICE_ASKED_PPM;
 }
 
-static void set_service_and_shape_text(const struct why_facts *f,
-                                       struct arena *a,
-                                       struct why_findings *out)
+static void set_service_flag_and_shape_text(const struct why_facts *f,
+                                            struct arena *a,
+                                            struct why_findings *out)
 {
     static const char ask[] = "--for latency shows what single requests wait "
                               "for, --for throughput what limits their rate";
@@ -418,6 +419,6 @@ bool why_apply_rules(const struct why_facts *f, struct arena *a,
         out->has_nearest = true;
     }
     out->sure = why_rate_confidence(f, a, NULL, NULL, &out->sure_why);
-    set_service_and_shape_text(f, a, out);
+    set_service_flag_and_shape_text(f, a, out);
     return !a->failed;
 }

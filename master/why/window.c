@@ -74,8 +74,8 @@ static uint64_t spread_ns_in_window(const struct path_window *w, uint64_t ns,
 
 /* Adds to in[] the CPU time inside the window that the slave of machine `part`
  * reports for the arc into each node. */
-static int read_cpu_inside_window(struct why_solving *y, uint32_t part,
-                                  uint64_t *in)
+static int add_reported_cpu_inside_window(struct why_solving *y, uint32_t part,
+                                          uint64_t *in)
 {
     const struct arc_profile *p = &y->d->w.arc_profile[part];
     uint32_t base = y->d->w.path.node_base[part];
@@ -116,7 +116,7 @@ int why_cut_arcs_and_waits_to_window(struct why_solving *y)
     if (rc == 0)
         memcpy(y->all_cpu, y->cpu, n * sizeof(*y->cpu));
     for (uint32_t i = 0; rc == 0 && i < y->s.q->gather.count; i++) {
-        rc = read_cpu_inside_window(y, i, in);
+        rc = add_reported_cpu_inside_window(y, i, in);
         if (rc < 0)
             y->d->w.path.blame = y->s.q->gather.active[i];
     }

@@ -81,8 +81,8 @@ void slave_archive_close(struct slave_archive *a)
 
 static uint64_t block_checksum(const struct slave_block *b, const uint8_t *data)
 {
-    uint64_t h = slave_wordhash(0, b, offsetof(struct slave_block, check));
-    return slave_wordhash(h, data, b->bytes);
+    uint64_t h = slave_hash_bytes(0, b, offsetof(struct slave_block, check));
+    return slave_hash_bytes(h, data, b->bytes);
 }
 
 /* ---- writing ---- */
@@ -103,8 +103,9 @@ static int write_all(int fd, const void *data, size_t len, uint64_t at,
     return 0;
 }
 
-static int stage_block(struct slave_archive *a, const struct slave_packed *p,
-                       struct ips_err *err)
+static int append_uncommitted_block(struct slave_archive *a,
+                                    const struct slave_packed *p,
+                                    struct ips_err *err)
 {
     struct slave_block b = {.magic = SLAVE_BLOCK_MAGIC,
                             .bytes = p->bytes,
@@ -122,7 +123,7 @@ static int stage_block(struct slave_archive *a, const struct slave_packed *p,
 
 /* Returns the total size of the first frames that fit together into one block.
  * If not even the first one fits, returns its size. */
-static size_t measure_frames_that_fit_block(const uint8_t *p, size_t len)
+static size_t bytes_of_frames_that_fit_block(const uint8_t *p, size_t len)
 {
     size_t at = 0;
     while (at < len) {
@@ -146,10 +147,10 @@ int slave_archive_pack_and_stage_frames(struct slave_archive *a,
     int rc = 0;
     for (size_t n = 0; rc == 0 && len > 0; len -= n, p += n) {
         struct slave_packed packed;
-        n = measure_frames_that_fit_block(p, len);
+        n = bytes_of_frames_that_fit_block(p, len);
         rc = slave_pack_encode(pack, p, n, mult_q32, &packed, err);
         if (rc == 0)
-            rc = stage_block(a, &packed, err);
+            rc = append_uncommitted_block(a, &packed, err);
     }
     if (rc < 0)
         a->staged = staged;

@@ -34,7 +34,7 @@ struct slave_block {
     uint32_t plain_bytes;
     uint32_t raw_bytes;
     uint64_t check; /* hash of the members above and of the payload
-                       (slave_wordhash) */
+                       (slave_hash_bytes) */
 };
 
 struct slave_archive {

@@ -12,7 +12,7 @@
 #include "agent/pool/pool.h"
 #include "common/paths.h"
 
-int slave_lock_make_pool_directory(const char *pool, struct ips_err *err)
+int slave_make_and_check_pool_directory(const char *pool, struct ips_err *err)
 {
     struct stat st;
     if (lstat(pool, &st) < 0) {

@@ -16,8 +16,8 @@
 /* Creates the pool directory if it does not exist: mode 0711 for root, else
  * 0700. IPS_E_USAGE: `pool` is no directory; IPS_E_REFUSED: it belongs to
  * another user. */
-int slave_lock_make_pool_directory(const char *pool,
-                                   struct ips_err *err) IPS_MUST_USE;
+int slave_make_and_check_pool_directory(const char *pool,
+                                        struct ips_err *err) IPS_MUST_USE;
 
 /* Takes slave.lock; waits up to 0.3 s for it. IPS_E_BUSY: another slave holds
  * it; the message names its pid. ips_lock_release() releases it. */

@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* `len` need not be a multiple of 8; `data` need not be aligned. */
-static inline uint64_t slave_wordhash(uint64_t seed, const void *data,
-                                      size_t len)
+static inline uint64_t slave_hash_bytes(uint64_t seed, const void *data,
+                                        size_t len)
 {
     const unsigned char *p = (const unsigned char *)data;
     uint64_t h = seed ^ 0x9e3779b97f4a7c15ULL, w;
@@ -41,9 +41,9 @@ static inline void slave_wordhash_add_word(uint64_t *h, const unsigned char *p)
     *h ^= *h >> 32;
 }
 
-/* A checksum like slave_wordhash for long data: four independent hashes, each
+/* A checksum like slave_hash_bytes for long data: four independent hashes, each
  * over every fourth word, so that it runs nearly at memory speed. The value
- * differs from slave_wordhash's. */
+ * differs from slave_hash_bytes's. */
 static inline uint64_t slave_wordhash_of_long_data(uint64_t seed,
                                                    const void *data, size_t len)
 {
@@ -56,7 +56,7 @@ static inline uint64_t slave_wordhash_of_long_data(uint64_t seed,
         slave_wordhash_add_word(&d, p + 24);
     }
     const uint64_t all[4] = {a, b, c, d};
-    return slave_wordhash(slave_wordhash(seed, all, sizeof(all)), p, len);
+    return slave_hash_bytes(slave_hash_bytes(seed, all, sizeof(all)), p, len);
 }
 
 #endif

@@ -78,7 +78,7 @@ static void wait_for_job_or_free_cache(struct slave_work *w)
     until.tv_sec += IDLE_BEFORE_FREE_S;
     if (pthread_cond_timedwait(&w->more, &w->lock, &until) == ETIMEDOUT) {
         w->untidy = false;
-        (void)ips_large_unmap_reusable();
+        (void)ips_large_unmap_kept_mappings();
     }
 }
 
@@ -149,7 +149,7 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
     return 0;
 }
 
-void slave_work_stop(struct slave_work *w)
+void slave_work_stop_and_free(struct slave_work *w)
 {
     struct slave_job *job;
     if (!w)

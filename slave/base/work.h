@@ -68,7 +68,7 @@ int slave_work_start(struct slave_graphs *graphs, void (*on_ready)(void *arg),
                      struct ips_err *err) IPS_MUST_USE;
 /* Stops the worker: waits for the step that is running, releases all jobs that
  * were given to the worker, and frees `w`. */
-void slave_work_stop(struct slave_work *w);
+void slave_work_stop_and_free(struct slave_work *w);
 
 /* Both functions pass a job to the worker thread: slave_work_enqueue to run its
  * next step, slave_work_enqueue_job_for_release to release and free it. */

@@ -92,9 +92,9 @@ int b_run_passes(struct build *b)
     if (rc == 0)
         rc = b->incremental ? 0 : b_break_cycles(b);
     if (rc == 0)
-        rc = b_make_times_consistent(b);
+        rc = b_make_times_fit_arcs(b);
     if (rc == 0)
-        rc = b_make_tables(b);
+        rc = b_fill_names_and_root(b);
     if (rc == 0)
         rc = b_list_waits_without_waker(b);
     b_set_progress(b, B_BUILT_ALL);
@@ -102,7 +102,7 @@ int b_run_passes(struct build *b)
      * copy of its result */
     if (rc < 0 || b->incremental)
         return rc;
-    rc = b_store_peer_data(b, b->out);
+    rc = b_store_remote_data(b, b->out);
     return rc < 0
                ? rc
                : ips_built_set_peers_and_remake_arcs(b->out, NULL, 0, b->err);
@@ -171,7 +171,7 @@ int ips_build(const struct ips_build_input *in, struct ips_built *out,
     memset(out, 0, sizeof(*out));
     ips_graph_init(&out->g);
     struct build b = {.in = in, .out = out, .err = err};
-    int rc = b_init_wait_rows(&b);
+    int rc = b_init_wait_notes_if_wanted(&b);
     if (rc == 0)
         rc = b_run_passes(&b);
     if (rc == 0)

@@ -113,7 +113,7 @@ bool b_is_loopback_addr(const struct ips_addr *a)
     return memcmp(a->addr, v4, 13) == 0 || memcmp(a->addr, v6, 16) == 0;
 }
 
-bool b_is_within_netns(const struct ips_addr *a, const struct ips_addr *b)
+bool b_stay_within_netns(const struct ips_addr *a, const struct ips_addr *b)
 {
     return b_is_loopback_addr(a) || b_is_loopback_addr(b) ||
            (memcmp(a->addr, b->addr, sizeof(a->addr)) == 0 &&
@@ -205,8 +205,9 @@ static void merge_channel_record_into_end(struct build *b, uint32_t end,
 
 /* Adds the data of a CHAN record to one side of a pipe; makes that end if it is
  * new. */
-static int add_pipe_side(struct build *b, uint32_t pair[2], uint32_t side,
-                         const struct b_chan *c)
+static int add_channel_record_to_pipe_side(struct build *b, uint32_t pair[2],
+                                           uint32_t side,
+                                           const struct b_chan *c)
 {
     uint32_t *end = &pair[side == IPS_SIDE_WRITE];
     if (*end == IPS_NONE) {
@@ -230,9 +231,9 @@ static int make_pipe_ends(struct build *b, const struct identity *id,
         uint32_t sides = r.side;
         int rc = 0;
         if (sides & IPS_SIDE_READ)
-            rc = add_pipe_side(b, pair, IPS_SIDE_READ, c);
+            rc = add_channel_record_to_pipe_side(b, pair, IPS_SIDE_READ, c);
         if (rc == 0 && (sides & IPS_SIDE_WRITE))
-            rc = add_pipe_side(b, pair, IPS_SIDE_WRITE, c);
+            rc = add_channel_record_to_pipe_side(b, pair, IPS_SIDE_WRITE, c);
         if (rc < 0)
             return rc;
         if (sides & IPS_SIDE_READ)

@@ -61,7 +61,7 @@ static uint64_t hash_last_command_of_process(const struct build *b,
         const struct b_stream *s =
             &b->streams[im->main == IPS_NONE ? im->first_stream : im->main];
         if (s->name && !s->task)
-            hash = slave_wordhash(0, s->name, s->name_len);
+            hash = slave_hash_bytes(0, s->name, s->name_len);
     }
     return hash;
 }
@@ -379,8 +379,9 @@ bool b_count_if_nap_between_child_tries(struct maker *m,
         return false;
     if (y->freed == IPS_NONE)
         b_add_wait_without_waker(m, b->nodes, v->blocked_ns, false);
-    b_record_wait(m, y->freed == IPS_NONE ? IPS_WAIT_TIMER : IPS_WAIT_SPIN,
-                  v->blocked_ns);
+    b_add_wait_to_sums_and_rows(
+        m, y->freed == IPS_NONE ? IPS_WAIT_TIMER : IPS_WAIT_SPIN,
+        v->blocked_ns);
     b->out->counts.idle++;
     return true;
 }

@@ -121,7 +121,7 @@ static struct span decode_call_span(const struct b_stream *s, uint32_t type,
      * their cost is counted there. */
     if ((type == IPS_REC_BLOCK && b_is_retry_record(io.op)) ||
         (type == IPS_REC_ACQUIRE &&
-         b_is_acquire_after_tries(sync.h.a, sync.value)))
+         b_is_connect_or_file_test_after_tries(sync.h.a, sync.value)))
         return (struct span){0};
     uint64_t t = b_stamp_to_ns(&s->clock, r.h.word, r.h.t);
     uint64_t t_ret = b_stamp_to_ns(&s->clock, r.h.word, r.t_ret);
@@ -251,8 +251,8 @@ void b_limit_probe_costs_to_arc_weights(struct build *b)
 
 /* ---- guessed CPU ---- */
 
-static void add_guessed_cpu_time(struct ips_build_counts *sum,
-                                 const struct ips_rec_guessed *r)
+static void add_guess_record_to_counts(struct ips_build_counts *sum,
+                                       const struct ips_rec_guessed *r)
 {
     sum->guessed_ns = ips_add_sat(sum->guessed_ns, r->guessed_ns);
     sum->guess_corrected = ips_add_sat(sum->guess_corrected, r->h.a);
@@ -269,7 +269,7 @@ void b_sum_guesses_and_lost_records(struct build *b)
     for (int i = 0; i < IPS_LOST_COUNT; i++)
         n->lost[i] = b->in->control ? b->in->control->lost[i] : 0;
     for (uint32_t s = 0; s < b->in->stream_count; s++) {
-        add_guessed_cpu_time(n, &b->streams[s].guessed);
+        add_guess_record_to_counts(n, &b->streams[s].guessed);
         for (int i = 0; i < IPS_LOST_COUNT; i++)
             n->lost[i] = ips_add_sat(n->lost[i], b->streams[s].in->lost[i]);
     }

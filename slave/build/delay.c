@@ -32,8 +32,8 @@ static uint64_t off_cpu_gap_ns(const struct build *b, uint32_t i,
 
 /* Returns how much of the node's own sleep can be delay after the wake-up, ns.
  */
-static uint64_t max_wake_delay_ns(const struct build *b, uint32_t i,
-                                  uint32_t first)
+static uint64_t max_wake_delay_of_node_ns(const struct build *b, uint32_t i,
+                                          uint32_t first)
 {
     const struct ips_graph *g = &b->out->g;
     uint32_t x = g->xpred[i];
@@ -47,7 +47,8 @@ static uint64_t max_wake_delay_ns(const struct build *b, uint32_t i,
 
 /* Returns how long the thread slept, before node i, in calls without a node,
  * ns: all of it can be delay after wake-ups. */
-static uint64_t max_call_delay_ns(const struct build *b, uint32_t i)
+static uint64_t max_delay_in_calls_without_node_ns(const struct build *b,
+                                                   uint32_t i)
 {
     return ips_sub_sat(b->off[i], b->out->g.wait[i]);
 }
@@ -69,17 +70,18 @@ static uint64_t distribute_delay(struct build *b, uint32_t c, uint32_t from,
     uint64_t gaps = 0, sleeps = 0;
     for (uint32_t i = from; i < to; i++) {
         gaps = ips_add_sat(gaps, off_cpu_gap_ns(b, i, first));
-        sleeps = ips_add_sat(sleeps, max_wake_delay_ns(b, i, first));
-        sleeps = ips_add_sat(sleeps, max_call_delay_ns(b, i));
+        sleeps = ips_add_sat(sleeps, max_wake_delay_of_node_ns(b, i, first));
+        sleeps = ips_add_sat(sleeps, max_delay_in_calls_without_node_ns(b, i));
     }
     uint64_t early = ips_min_u64(ns, gaps);
     uint64_t late = ips_min_u64(ns - early, sleeps), born = 0;
     for (uint32_t i = from; i < to; i++) {
-        uint64_t wake =
-            proportional_share(late, max_wake_delay_ns(b, i, first), sleeps);
+        uint64_t wake = proportional_share(
+            late, max_wake_delay_of_node_ns(b, i, first), sleeps);
         g->delay[i] =
             proportional_share(early, off_cpu_gap_ns(b, i, first), gaps) +
-            proportional_share(late, max_call_delay_ns(b, i), sleeps);
+            proportional_share(late, max_delay_in_calls_without_node_ns(b, i),
+                               sleeps);
         if (!b_may_peer_be_remote(b, i)) { /* the send may be on another
                                      machine: its time is not known here */
             g->at[i] = ips_sub_sat(g->at[i], wake);
@@ -160,7 +162,8 @@ static bool is_delay_sum_zero_at_start(const struct build *b, uint32_t c)
            kind == IPS_START_THREAD;
 }
 
-struct b_delay_span b_first_delay_window(const struct build *b, uint32_t c)
+struct b_delay_span b_make_first_delay_window_of_chain(const struct build *b,
+                                                       uint32_t c)
 {
     return (struct b_delay_span){.node = b->out->g.chains[c].first,
                                  .stream = b->chains[c].first_stream,
@@ -173,7 +176,7 @@ static struct b_delay_span restore_first_open_delay_window(struct build *b,
                                                            uint32_t c)
 {
     if (!b->from)
-        return b_first_delay_window(b, c);
+        return b_make_first_delay_window_of_chain(b, c);
     struct b_delay_span w = b->from[c].window;
     struct ips_thread_row *row = &b->out->threads[c];
     row->delay_ns = w.delay_ns;
@@ -196,7 +199,7 @@ static void save_sums_and_append_delay_window(struct build *b, uint32_t c,
     w->woken_ns = row->woken_ns;
     w->unknown_ns = row->unknown_ns;
     w->dealt_ns = ips_add_sat(w->dealt_ns, dealt);
-    b_incremental_add_window(b, c, w);
+    b_incremental_add_delay_window(b, c, w);
 }
 
 static void distribute_delays_of_chain(struct build *b, uint32_t c)

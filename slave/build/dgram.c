@@ -145,7 +145,7 @@ static bool do_time_and_addresses_allow_match(const struct build *b,
     if (b->out->ends[s->end].kind == IPS_CHAN_UDP) {
         /* a receive has the source address, a send not always */
         const struct ips_addr *source = r->remote.port ? &r->remote : &s->local;
-        if (b_is_within_netns(&s->remote, source) && from->netns != to->netns)
+        if (b_stay_within_netns(&s->remote, source) && from->netns != to->netns)
             return false;
         return is_addr_compatible(&s->remote, &r->local) &&
                is_addr_compatible(&s->local, &r->remote);
@@ -396,7 +396,7 @@ static void match_whole_datagrams(const struct match *m)
 
 /* Recovers the hash of the payload alone from d->hash, which also covers the
  * length: FNV-1a can be inverted byte by byte. */
-static uint64_t recover_payload_hash(const struct b_dgram *d)
+static uint64_t remove_length_from_payload_hash(const struct b_dgram *d)
 {
     uint64_t inverse = 1, hash = d->hash;
     /* each step doubles the number of correct bits */
@@ -415,7 +415,8 @@ static bool may_receive_be_truncated_from_send(const struct build *b,
     if (r->cut == IPS_CUT_KNOWN ? s->len != r->len : s->len <= r->len)
         return false;
     if (r->cut == IPS_CUT_MAYBE && r->len >= HASHED_BYTES &&
-        recover_payload_hash(s) != recover_payload_hash(r))
+        remove_length_from_payload_hash(s) !=
+            remove_length_from_payload_hash(r))
         return false;
     return !is_sent_to_many(s) && do_time_and_addresses_allow_match(b, s, r);
 }

@@ -35,8 +35,8 @@ struct hold_replay {
     uint32_t inherited;
 };
 
-static uint32_t find_holding_slot(const struct hold_replay *p, uint32_t proc,
-                                  uint32_t end)
+static uint32_t find_slot_of_process_and_end(const struct hold_replay *p,
+                                             uint32_t proc, uint32_t end)
 {
     uint64_t h = ((uint64_t)proc << 32 | end) * 0x9e3779b97f4a7c15ull;
     uint32_t mask = p->capacity - 1, i = (uint32_t)(h >> 32) & mask;
@@ -58,8 +58,8 @@ static int reserve_table(struct hold_replay *p)
     if (!p->table)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < p->all.n; i++)
-        p->table[find_holding_slot(p, p->all.v[i].proc, p->all.v[i].end)] =
-            i + 1;
+        p->table[find_slot_of_process_and_end(p, p->all.v[i].proc,
+                                              p->all.v[i].end)] = i + 1;
     return 0;
 }
 
@@ -70,7 +70,7 @@ static int find_or_add_holding(struct hold_replay *p, uint32_t proc,
     int rc = reserve_table(p);
     if (rc < 0)
         return rc;
-    uint32_t slot = find_holding_slot(p, proc, end);
+    uint32_t slot = find_slot_of_process_and_end(p, proc, end);
     if (p->table[slot]) {
         *at = p->table[slot] - 1;
         return 0;
@@ -435,8 +435,8 @@ static uint32_t chain_if_node_slept(const struct build *b, uint32_t node)
  * end that sleep: the thread itself closed the end, or the close was long
  * before the sleep. In that case something that is not recorded held the end,
  * such as a message that carried a descriptor of it and was lost. */
-static bool was_closed_before_sleep(const struct build *b,
-                                    const struct b_event *e, uint32_t node)
+static bool is_sleep_not_ended_by_close(const struct build *b,
+                                        const struct b_event *e, uint32_t node)
 {
     const struct ips_graph *g = &b->out->g;
     uint64_t slept = g->wait[e->node];
@@ -482,7 +482,7 @@ static void make_eof_or_accept_arc(struct build *b, const struct b_event *e)
         node = b_find_close_of_end_before(b, from, e->t_ret,
                                           chain_if_node_slept(b, e->node),
                                           e->kind == B_EOF);
-        if (node != IPS_NO_NODE && was_closed_before_sleep(b, e, node))
+        if (node != IPS_NO_NODE && is_sleep_not_ended_by_close(b, e, node))
             node = IPS_NO_NODE;
         if (e->kind == B_EOF &&
             b_link_own_shutdown(b, e->node, e->end, e->t_ret, node))

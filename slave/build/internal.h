@@ -101,7 +101,7 @@ struct b_walk {
 extern const uint16_t b_rec_min[256];
 
 /* Whether the stream may have records of this type. */
-static inline bool b_may_have_type(const struct ips_stream_in *in, uint8_t type)
+static inline bool b_may_hold_type(const struct ips_stream_in *in, uint8_t type)
 {
     return !in->types || in->types[type / 64] >> type % 64 & 1;
 }
@@ -253,13 +253,11 @@ struct build {
      * has walked the sends */
     struct b_send_cursor *asked;
     B_ARRAY(struct b_delay) delays;
-    /* slots of the fast path (build/plain.h); NULL: this build does not
-     * use it */
+    /* slots of the fast path (build/plain.h); NULL: not used here */
     struct b_plain_slots *plain;
     /* build/waits.c; NULL: no rows of single waits are wanted */
     struct b_wait_notes *notes;
-    /* NULL unless the build continues with more records later
-     * (build/incremental/grow.h). */
+    /* NULL unless the build continues later (build/incremental/grow.h) */
     struct b_incremental *incremental;
     /* [chain_count] where passes after `node` start; NULL: at the first node */
     struct b_resume_point *from;
@@ -310,7 +308,8 @@ static inline struct b_send_cursor b_init_send_cursor(const struct build *b,
     b_move_to_next_send_block(b, &s);
     return s;
 }
-static inline void b_next_send(const struct build *b, struct b_send_cursor *s)
+static inline void b_advance_send_cursor(const struct build *b,
+                                         struct b_send_cursor *s)
 {
     s->position++;
     if (++s->op == s->end)
@@ -342,8 +341,8 @@ int b_run_passes(struct build *b) IPS_MUST_USE;
 int b_scan_new_records(struct build *b, uint32_t stream,
                        struct b_walk *walk) IPS_MUST_USE;
 void b_sum_guesses_and_lost_records(struct build *b); /* build/cost.c */
-bool b_scan_call_quickly(struct b_stream *s, uint32_t type,
-                         const uint8_t *p); /* build/incremental/tables.c */
+bool b_scan_if_common_call(struct b_stream *s, uint32_t type,
+                           const uint8_t *p); /* build/incremental/tables.c */
 /* build/incremental/tables.c: whether an incremental build can add this record:
  * it must not name, start or end anything, nor change an earlier decision. */
 bool b_can_add_incrementally(uint32_t type, const uint8_t *p, uint32_t len);
@@ -355,8 +354,8 @@ int b_incremental_make_nodes(struct build *b) IPS_MUST_USE;
 /* Saves the counts before (`done` false) and after (true) the passes that make
  * arcs; then also saves the arcs that no later record changes. */
 void b_incremental_save_counts_and_arcs(struct build *b, bool done);
-void b_incremental_add_window(struct build *b, uint32_t chain,
-                              const struct b_delay_span *w);
+void b_incremental_add_delay_window(struct build *b, uint32_t chain,
+                                    const struct b_delay_span *w);
 void b_incremental_add_lowered(struct build *b, uint32_t node, uint32_t by);
 void b_incremental_note_close_of_traffic_end(struct build *b, uint32_t traffic);
 void b_incremental_add_preempted(struct build *b, const struct b_send *send,
@@ -384,7 +383,7 @@ int b_init_early_match(struct build *b) IPS_MUST_USE; /* before pass `node` */
 struct match_cursor *b_get_early_match_cursor(struct build *b, uint32_t to,
                                               uint32_t c);
 /* From now on, receives at end `to` are left to pass `match`. */
-void b_stop_early_match(struct build *b, uint32_t to);
+void b_stop_early_match_of_end(struct build *b, uint32_t to);
 
 /* build/retry.c: these functions collect repeated tries in b->retries.
  * b_scan_retry_record() is for a record that moves bytes or waits, from `t` to
@@ -422,13 +421,14 @@ void b_make_job_stop_arcs(struct build *b); /* build/job_control.c */
 int b_list_unrecorded_processes(struct build *b)
     IPS_MUST_USE; /* build/untraced.c */
 /* build/untraced.c: b_scan_unrecorded() adds an UNSEEN record to b->unseens;
- * b_scan_module() adds a MODULE record only if it is of a runtime whose waits
- * have no records. GCC's OpenMP makes futex system calls directly, that of LLVM
- * and Intel mostly spins on memory, and Go makes all system calls directly. */
+ * b_scan_runtime_module() adds a MODULE record only if it is of
+ * a runtime whose waits have no records. GCC's OpenMP makes futex system calls
+ * directly, that of LLVM and Intel mostly spins on memory, and Go makes all
+ * system calls directly. */
 int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
                       const uint8_t *p, uint32_t len) IPS_MUST_USE;
-int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
-                  const uint8_t *p, uint32_t len) IPS_MUST_USE;
+int b_scan_runtime_module(struct build *b, uint32_t stream, uint64_t t,
+                          const uint8_t *p, uint32_t len) IPS_MUST_USE;
 /* Returns the name of the runtime of a MODULE record; NULL: no such runtime. */
 const char *b_runtime_of_module(const uint8_t *p, uint32_t len);
 int b_make_channel_ends(struct build *b) IPS_MUST_USE;  /* build/channel.c */
@@ -484,19 +484,20 @@ int b_make_weights(struct build *b) IPS_MUST_USE;    /* build/weights.c */
 void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum);
 int b_subtract_spin_cpu(struct build *b) IPS_MUST_USE; /* build/sync_node.c */
 int b_list_waits_without_waker(struct build *b) IPS_MUST_USE; /* build/spin.c */
-int b_break_cycles(struct build *b) IPS_MUST_USE;          /* build/causal.c */
-int b_make_times_consistent(struct build *b) IPS_MUST_USE; /* build/wall.c */
-void b_distribute_run_delays(struct build *b);             /* build/delay.c */
-struct b_delay_span b_first_delay_window(const struct build *b, uint32_t chain);
-int b_make_tables(struct build *b) IPS_MUST_USE; /* build/table.c */
+int b_break_cycles(struct build *b) IPS_MUST_USE;        /* build/causal.c */
+int b_make_times_fit_arcs(struct build *b) IPS_MUST_USE; /* build/wall.c */
+void b_distribute_run_delays(struct build *b);           /* build/delay.c */
+struct b_delay_span b_make_first_delay_window_of_chain(const struct build *b,
+                                                       uint32_t chain);
+int b_fill_names_and_root(struct build *b) IPS_MUST_USE; /* build/table.c */
 int b_mark_ends_with_remote_peers(struct build *b)
     IPS_MUST_USE; /* build/peer.c */
 /* build/remote.c: fills out->more; copies the data that an incremental build
  * still needs itself. */
-int b_store_peer_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
+int b_store_remote_data(struct build *b, struct ips_built *out) IPS_MUST_USE;
 /* build/waits.c; call b_store_node_of_dropped_wait_rows() only if b->notes is
  * set. */
-int b_init_wait_rows(struct build *b) IPS_MUST_USE;
+int b_init_wait_notes_if_wanted(struct build *b) IPS_MUST_USE;
 int b_make_lock_rows(struct build *b) IPS_MUST_USE; /* build/locks.c */
 int b_drop_and_sort_wait_rows(struct build *b) IPS_MUST_USE;
 void b_store_node_of_dropped_wait_rows(struct build *b, uint32_t arc);
@@ -512,8 +513,8 @@ static inline bool b_is_poll_with_result(const struct ips_rec_io *r)
 /* Whether this BLOCK is a poll that an eventfd or a message queue ended. */
 static inline bool b_is_poll_ended_by_object(const struct ips_rec_io *r)
 {
-    return b_is_poll_with_result(r) &&
-           (ips_ready_is_eventfd(r->ready) || ips_ready_is_queue(r->ready));
+    return b_is_poll_with_result(r) && (ips_ready_is_eventfd(r->ready) ||
+                                        ips_ready_is_message_queue(r->ready));
 }
 /* Whether this SIGNAL is a notification by mq_notify() for a queue. */
 static inline bool b_is_mq_notify_signal(int32_t code, uint64_t value)
@@ -521,12 +522,11 @@ static inline bool b_is_mq_notify_signal(int32_t code, uint64_t value)
     return code == SI_MESGQ && value;
 }
 /* Whether an incremental build leaves a poll with this `ready` to a whole
- * build: the event that ended such a poll is searched for before nodes are
- * made. */
+ * build, which searches for the event that ended it before making nodes. */
 static inline bool b_is_poll_left_to_whole_build(uint32_t ready)
 {
     return IPS_READY_KIND(ready) == IPS_READY_EVENTFD ||
-           ips_ready_is_queue(ready) || ips_ready_is_signalfd(ready);
+           ips_ready_is_message_queue(ready) || ips_ready_is_signalfd(ready);
 }
 /* Whether a BLOCK with this `op` describes repeated tries, or the event that
  * lets them succeed. Such a BLOCK is no wait itself. */
@@ -558,7 +558,7 @@ bool b_is_loopback_addr(const struct ips_addr *a);
  * This holds if one is a loopback address, or if both are equal. Other
  * addresses may be routed between namespaces, or exist in several namespaces by
  * chance. */
-bool b_is_within_netns(const struct ips_addr *a, const struct ips_addr *b);
+bool b_stay_within_netns(const struct ips_addr *a, const struct ips_addr *b);
 bool b_is_wildcard_addr(const struct ips_addr *a);
 /* Returns how long the thread was off the CPU between the readings (t0, cpu0)
  * and (t, cpu), less the `off` ns that it slept in calls. All in ns. */

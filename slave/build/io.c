@@ -32,11 +32,13 @@ static inline int count_traffic(struct maker *m, const struct interval *v,
     y->t = ips_min_u64(y->t, v->t);
     y->t_ret = v->t_ret; /* returns of one thread are in order */
     if (m->b->in->traffic)
-        b_add_window_traffic(m->b->in->traffic, y->row, v, len, dir == B_SEND);
+        b_add_message_to_window_traffic(m->b->in->traffic, y->row, v, len,
+                                        dir == B_SEND);
     return 0;
 }
 
-static inline void extend_end_times(struct maker *m, const struct interval *v)
+static inline void widen_time_span_of_channel_end(struct maker *m,
+                                                  const struct interval *v)
 {
     struct ips_end *end = &m->b->out->ends[v->end];
     end->first_ns = ips_min_u64(end->first_ns, v->t);
@@ -89,8 +91,8 @@ static inline bool is_receive_of_pending_poll(const struct maker *m,
 #define PIPE_PACKET_BYTES 4096u
 /* A connect that slept for less than this (ns) may have waited for a CPU. */
 #define CONNECT_WAIT_NS 5000000u
-static uint64_t count_packets_of_write(const struct build *b, uint32_t end,
-                                       uint64_t bytes)
+static uint64_t count_packets_of_pipe_write_or_one(const struct build *b,
+                                                   uint32_t end, uint64_t bytes)
 {
     bool pipe = b->out->ends[end].kind == IPS_CHAN_PIPE;
     return pipe ? (bytes + PIPE_PACKET_BYTES - 1) / PIPE_PACKET_BYTES : 1;
@@ -112,9 +114,9 @@ static inline int add_send(struct maker *m, const struct ips_rec_io *r,
     *op = (struct b_send){
         .t = v->t,
         .t_ret = v->t_ret,
-        .len = e->packets
-                   ? count_packets_of_write(b, v->end, (uint64_t)r->result)
-                   : (uint64_t)r->result,
+        .len = e->packets ? count_packets_of_pipe_write_or_one(
+                                b, v->end, (uint64_t)r->result)
+                          : (uint64_t)r->result,
         .past_cpu_ns = v->blocked ? 0 : v->cpu_ret - v->cpu,
         .node = node,
         .chain = m->chain & INT32_MAX,
@@ -138,7 +140,7 @@ static inline int add_byte_receive(struct maker *m, const struct ips_rec_io *r,
     e->read_many |= e->read_chain != m->chain;
     if (!e->local)
         return 0;
-    b_plain_stop_early_match(m, v->end);
+    b_plain_stop_early_match_of_end(m, v->end);
     uint64_t len = (uint64_t)r->result;
     if (e->packets) {
         int rc = B_MORE(b->packets, b->err);
@@ -247,7 +249,7 @@ static int on_connect(struct maker *m, const struct ips_rec_io *r,
     if ((r->err && r->err != EINPROGRESS) || v->end == IPS_NONE ||
         m->b->ends[v->end].datagram || m->b->ends[v->end].listen)
         return 0;
-    extend_end_times(m, v);
+    widen_time_span_of_channel_end(m, v);
     uint32_t node = b_add_call_node(m->b, IPS_NODE_SEND, v->cpu, v->t,
                                     v->blocked ? v->blocked_ns : 0, v->end);
     if (m->b->ends[v->end].connect_node == IPS_NO_NODE)
@@ -280,8 +282,8 @@ int b_on_send(struct maker *m, const uint8_t *p)
     decode_io_interval(m, &r, true, &v);
     struct build *b = m->b;
     if (v.blocked)
-        b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER,
-                      v.blocked_ns);
+        b_add_wait_to_sums_and_rows(
+            m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_PEER, v.blocked_ns);
     if (r.op == IPS_OP_CONNECT)
         return on_connect(m, &r, &v);
     if (r.err || r.result < 0)
@@ -308,7 +310,7 @@ int b_on_send(struct maker *m, const uint8_t *p)
     }
     if (v.end == IPS_NONE)
         return 0;
-    b_count_plain_sends_of_end(m, v.end);
+    b_flush_plain_sends_of_end(m, v.end);
     set_last_send_of_end(m, &v, node);
     rc = count_traffic(m, &v, (uint64_t)r.result, B_SEND);
     if (rc < 0)
@@ -360,7 +362,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     bool datagram = v.end != IPS_NONE && b->ends[v.end].datagram;
     uint64_t slept = v.blocked ? v.blocked_ns : 0;
     if (v.blocked)
-        b_record_wait(m, IPS_WAIT_PEER, v.blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_PEER, v.blocked_ns);
     if (r.result < 0 || r.err) {
         b_add_sleep_of_call_if_unexplained(m, &v, r.err);
         return 0;
@@ -392,7 +394,7 @@ int b_on_recv(struct maker *m, const uint8_t *p)
     }
     if ((r.result > 0 && r.op != IPS_OP_ACCEPT) || datagram)
         return add_data_receive(m, &r, &v, node, slept);
-    extend_end_times(m, &v);
+    widen_time_span_of_channel_end(m, &v);
     return add_receive_of_eof_or_accept(m, &r, &v, node, slept);
 }
 
@@ -403,8 +405,8 @@ int b_add_wait_of_failed_receive(struct maker *m, const uint8_t *p)
     struct interval v;
     decode_io_interval(m, &r, false, &v);
     if (v.blocked) /* if a signal handler ended the wait, it was not idle */
-        b_record_wait(m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE,
-                      v.blocked_ns);
+        b_add_wait_to_sums_and_rows(
+            m, r.err == EINTR ? IPS_WAIT_SIGNAL : IPS_WAIT_IDLE, v.blocked_ns);
     b_add_sleep_of_call_if_unexplained(m, &v, r.err);
     b_end_pending_wait_as_idle(m);
     return r.err == ECONNRESET || r.err == EPIPE
@@ -430,7 +432,7 @@ static int make_external_wait_nodes(struct maker *m, const struct interval *v,
     m->b->out->g.wait[z] = v->blocked_ns;
     b_set_cross(m->b, z, a, IPS_X_EXTERNAL, asleep);
     m->b->out->counts.external++;
-    b_record_wait(m, cause, v->blocked_ns);
+    b_add_wait_to_sums_and_rows(m, cause, v->blocked_ns);
     return 0;
 }
 
@@ -442,7 +444,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
     /* A signal ended the sleep: sleep() returns the rest of the time, other
      * calls fail with EINTR. */
     if (v->by_signal && (r->err == EINTR || r->result > 0)) {
-        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         return 0;
     }
     return b_count_if_nap(m, v)
@@ -450,7 +452,7 @@ static int on_sleep(struct maker *m, const struct ips_rec_io *r,
                : make_external_wait_nodes(m, v, IPS_WAIT_TIMER);
 }
 
-static int on_disk(struct maker *m, const struct interval *v)
+static int add_disk_wait_if_blocked(struct maker *m, const struct interval *v)
 {
     if (!v->blocked)
         return 0;
@@ -481,13 +483,15 @@ enum ips_wait_cause b_get_wait_cause_of_op(uint32_t op)
 /* Handles a read of a descriptor that is not a channel (signalfd, timerfd,
  * terminal): counts its wait, and takes over the pending wait of a poll for it.
  */
-static void on_non_channel_read(struct maker *m, const struct ips_rec_io *r,
-                                struct interval *v, enum ips_wait_cause cause)
+static void count_wait_of_non_channel_read(struct maker *m,
+                                           const struct ips_rec_io *r,
+                                           struct interval *v,
+                                           enum ips_wait_cause cause)
 {
     struct spin spin = b_pop_and_count_spin_before_call(m, v);
     uint64_t slept = v->blocked ? v->blocked_ns : 0;
     if (v->blocked)
-        b_record_wait(m, cause, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, cause, v->blocked_ns);
     if (r->err || r->result < 0) {
         b_add_sleep_of_call_if_unexplained(m, v, r->err);
         b_end_pending_wait_as_idle(m);
@@ -510,8 +514,9 @@ static int on_failed_child_wait(struct maker *m, const struct ips_rec_io *r,
 {
     struct build *b = m->b;
     if (v->blocked)
-        b_record_wait(m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
-                      v->blocked_ns);
+        b_add_wait_to_sums_and_rows(
+            m, r->err == ECHILD ? IPS_WAIT_CHILD : IPS_WAIT_SIGNAL,
+            v->blocked_ns);
     if (r->err != ECHILD)
         b_add_sleep_of_call_if_unexplained(m, v, r->err);
     if (!v->blocked || r->err != ECHILD)
@@ -556,7 +561,7 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     struct interval v;
     if (b_is_retry_record(r.op)) {
-        b_make_file_event_node(m, &r);
+        b_make_file_event_node_if_needed(m, &r);
         return 0;
     }
     b_decode_interval_and_count_sleep(m, r.h.word, r.h.t, r.t_ret, r.cpu,
@@ -579,7 +584,7 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
     case IPS_OP_EPOLL:
         return b_on_poll(m, &r, &v);
     case IPS_OP_DISK:
-        return on_disk(m, &v);
+        return add_disk_wait_if_blocked(m, &v);
     case IPS_OP_SPIN:
         b_store_pending_spin(m, &v);
         return 0;
@@ -587,7 +592,7 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
     case IPS_OP_TIMERFD:
     case IPS_OP_SIGNALFD:
     case IPS_OP_TERMINAL:
-        on_non_channel_read(m, &r, &v, cause);
+        count_wait_of_non_channel_read(m, &r, &v, cause);
         return 0;
     case IPS_OP_SIGWAIT:
         m->sigwait_ret = v.t_ret;
@@ -611,6 +616,6 @@ int b_make_nodes_of_blocking_call(struct maker *m, const uint8_t *p)
         break;
     }
     if (v.blocked)
-        b_record_wait(m, cause, v.blocked_ns);
+        b_add_wait_to_sums_and_rows(m, cause, v.blocked_ns);
     return 0;
 }

@@ -253,8 +253,9 @@ out:
 /* ---- nodes ---- */
 
 /* Reads the times and CPU times of a record; false: it has no CPU time. */
-static bool read_record_clocks(const struct maker *m, uint32_t type,
-                               const uint8_t *p, struct interval *v)
+static bool read_times_and_cpu_times_of_record(const struct maker *m,
+                                               uint32_t type, const uint8_t *p,
+                                               struct interval *v)
 {
     struct ips_rec_head h;
     uint64_t t_ret;
@@ -352,7 +353,7 @@ static int make_stop_node_and_count_wait(struct maker *m,
     uint32_t signal_node = m->signal_node;
     m->signal_node = IPS_NO_NODE;
     b_waits_add_row(m, IPS_WAIT_SIGNAL, ns, stop->until);
-    rc = b_complete_wait_rows(m, 0, NULL, 0, node);
+    rc = b_complete_wait_rows_after_record(m, 0, NULL, 0, node);
     m->signal_node = signal_node;
     return rc;
 }
@@ -419,7 +420,7 @@ int b_make_stop_nodes_before_record(struct maker *m, uint32_t type,
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!read_record_clocks(m, type, p, &v))
+    if (!read_times_and_cpu_times_of_record(m, type, p, &v))
         return 0;
     for (; s->next < s->end && rc == 0; s->next++) {
         const struct b_job_stop *stop = &m->b->job_stops.v[s->next];
@@ -450,7 +451,7 @@ int b_make_stop_node_at_return_if_pending(struct maker *m, uint32_t type,
     struct maker_job_stop *s = &m->job_stop;
     struct interval v;
     int rc = 0;
-    if (!read_record_clocks(m, type, p, &v))
+    if (!read_times_and_cpu_times_of_record(m, type, p, &v))
         return 0;
     if (s->in)
         rc = make_stop_node_and_count_wait(m, s->in, v.t_ret, v.cpu_ret, 0,

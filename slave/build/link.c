@@ -138,8 +138,8 @@ static uint32_t find_image_by_stamp(const struct links *l, uint64_t stamp,
 
 /* Returns the index in by_pid after the last fork of `pid` that was called at t
  * or before. */
-static uint32_t find_index_after_forks_of_pid(const struct links *l,
-                                              uint32_t pid, uint64_t t)
+static uint32_t find_fork_index_after_pid_and_time(const struct links *l,
+                                                   uint32_t pid, uint64_t t)
 {
     const struct build *b = l->b;
     uint32_t low = 0, high = b->forks.n;
@@ -165,7 +165,7 @@ static uint32_t find_unlinked_fork_by_pid(const struct links *l, uint32_t pid,
                                           uint64_t pidns, uint64_t t)
 {
     const struct build *b = l->b;
-    for (uint32_t k = find_index_after_forks_of_pid(l, pid, t), tried = 0;
+    for (uint32_t k = find_fork_index_after_pid_and_time(l, pid, t), tried = 0;
          k > 0 && tried < 4096; k--, tried++) {
         uint32_t i = l->by_pid[k - 1];
         const struct b_fork *f = &b->forks.v[i];
@@ -344,7 +344,7 @@ static uint32_t find_fork_of_waited_child(const struct links *l, uint32_t proc,
                                           uint32_t pid, uint64_t t)
 {
     const struct build *b = l->b;
-    for (uint32_t k = find_index_after_forks_of_pid(l, pid, t), tried = 0;
+    for (uint32_t k = find_fork_index_after_pid_and_time(l, pid, t), tried = 0;
          k > 0 && tried < 4096; k--, tried++) {
         uint32_t i = l->by_pid[k - 1];
         const struct b_fork *f = &b->forks.v[i];

@@ -175,8 +175,8 @@ static int append_estimated_hold_start(struct locks *l, uint32_t chain,
 
 /* Whether the record has a node at which its row can be: nothing but the lock
  * may decide the time of that node. */
-static bool has_node_timed_by_lock(const struct locks *l,
-                                   const struct b_sync *s)
+static bool does_only_lock_decide_node_time(const struct locks *l,
+                                            const struct b_sync *s)
 {
     return s->node != IPS_NO_NODE &&
            (s->release || l->b->out->g.xkind[s->node] == IPS_X_RESOURCE);
@@ -190,7 +190,7 @@ static bool has_node_timed_by_lock(const struct locks *l,
 static int append_lock_row_of_record(struct locks *l, const struct b_sync *s,
                                      uint32_t units)
 {
-    if (has_node_timed_by_lock(l, s))
+    if (does_only_lock_decide_node_time(l, s))
         return append_lock_row(l, time_of_acquire_or_release(s), s->node,
                                IPS_LOCK_AT_NODE, s->release, units);
     return append_lock_row_within_arc(l, s, units);

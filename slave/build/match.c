@@ -76,11 +76,11 @@ static int sort_sends(struct build *b, struct b_end *e)
     struct b_send_cursor s = b_init_send_cursor(b, e);
     if (!v)
         return IPS_E_NO_MEMORY;
-    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+    for (uint32_t i = 0; s.op; i++, b_advance_send_cursor(b, &s))
         v[i] = *s.op;
     qsort(v, e->sends.n, sizeof(*v), compare_sends_by_return);
     s = b_init_send_cursor(b, e);
-    for (uint32_t i = 0; s.op; i++, b_next_send(b, &s))
+    for (uint32_t i = 0; s.op; i++, b_advance_send_cursor(b, &s))
         *s.op = v[i];
     ips_free_large(v);
     return 0;
@@ -97,14 +97,14 @@ static int sort_sends_and_count_ambiguous_order(struct build *b,
     if (!e->send_many)
         return 0;
     struct b_send_cursor s = b_init_send_cursor(b, e);
-    for (; s.op && ordered; b_next_send(b, &s)) {
+    for (; s.op && ordered; b_advance_send_cursor(b, &s)) {
         ordered = last <= s.op->t_ret;
         last = s.op->t_ret;
     }
     int rc = ordered ? 0 : sort_sends(b, e);
     const struct b_send *before = NULL;
     s = b_init_send_cursor(b, e);
-    for (; s.op && rc == 0; before = s.op, b_next_send(b, &s))
+    for (; s.op && rc == 0; before = s.op, b_advance_send_cursor(b, &s))
         if (before && before->chain != s.op->chain && before->t_ret > s.op->t)
             b->out->counts.ambiguous++;
     return rc;
@@ -144,7 +144,7 @@ static uint32_t find_token_writers(const struct build *b, uint32_t from,
     struct b_send_cursor s = b_init_send_cursor(b, e);
     for (bool first = true; s.op && !u.not_one; first = false) {
         add_token_pipe_user(b, &u, s.op->chain, first ? 1 : s.op->len);
-        b_next_send(b, &s);
+        b_advance_send_cursor(b, &s);
     }
     return u.not_one ? 0 : u.n;
 }
@@ -199,8 +199,8 @@ struct receive_lister {
     uint32_t ext, long_read;
 };
 
-static void list_receive_of_node(struct receive_lister *l, uint32_t i,
-                                 uint32_t chain)
+static void append_receive_of_node(struct receive_lister *l, uint32_t i,
+                                   uint32_t chain)
 {
     struct build *b = l->b;
     const struct ips_graph *g = &b->out->g;
@@ -265,7 +265,7 @@ static int list_receives_of_ends_that_need_it(struct build *b)
         for (; i < end; i++)
             if (g->kind[i] == IPS_NODE_RECV && g->site[i] != IPS_NONE &&
                 b->ends[g->site[i]].listed)
-                list_receive_of_node(&l, i, c);
+                append_receive_of_node(&l, i, c);
     }
     for (uint32_t i = 0; b->reads && i < ends; i++)
         if (b->ends[i].listed && b->ends[i].read_many)
@@ -304,8 +304,8 @@ static int set_positions_of_maybe_remote_receives(struct build *b)
 
 /* ---- one direction of a local channel ---- */
 
-static struct match_cursor resume_match_cursor_of_end(const struct build *b,
-                                                      uint32_t to)
+static struct match_cursor
+early_or_new_match_cursor_of_end(const struct build *b, uint32_t to)
 {
     struct match_cursor f = b_init_match_cursor(b, to);
     if (to < b->early_count && b->early[to].early)
@@ -317,13 +317,13 @@ static struct match_cursor resume_match_cursor_of_end(const struct build *b,
 
 static int match_listed_receives(struct build *b, uint32_t to)
 {
-    struct match_cursor f = resume_match_cursor_of_end(b, to);
+    struct match_cursor f = early_or_new_match_cursor_of_end(b, to);
     const struct b_end *e = &b->ends[to];
     const struct b_read *before = NULL;
     const struct b_send *before_send = NULL;
     bool tokens = b_does_pipe_carry_tokens(b, b->out->ends[to].peer_end, to);
     if (b->careful && !tokens && b_has_unrecorded_user(b, to))
-        return b_match_stream_with_unrecorded_user(b, to);
+        return b_match_receives_of_shared_stream(b, to);
     for (uint32_t i = 0; i < e->read_count; i++) {
         const struct b_read *r = &b->reads[e->first_read + i];
         struct b_send *send = advance_to_send_or_count_unmatched(b, &f, r->len);
@@ -448,7 +448,7 @@ static int match_all_receives(struct build *b)
         if (b->ends[to].listed)
             rc = match_listed_receives(b, to);
         else if (b->ends[to].read_count)
-            flows[to] = resume_match_cursor_of_end(b, to);
+            flows[to] = early_or_new_match_cursor_of_end(b, to);
         any |= flows[to].open;
     }
     if (any && rc == 0)
@@ -525,7 +525,7 @@ void b_link_blocked_sends_or_mark_preempted(struct build *b,
     uint32_t r = 0, got = 0;
     uint64_t read = k->read, sent = k->sent, returned = read;
     struct b_send_cursor s = k->send;
-    for (; s.op; b_next_send(b, &s)) {
+    for (; s.op; b_advance_send_cursor(b, &s)) {
         struct b_send *send = s.op;
         sent = ips_add_sat(sent, send->len);
         for (; got < k->count && reads[got].t_ret <= send->t; got++)
@@ -564,7 +564,7 @@ void b_link_blocked_sends_or_mark_preempted(struct build *b,
 void b_mark_small_blocked_remote_sends_preempted(struct build *b,
                                                  struct b_send_cursor s)
 {
-    for (; s.op; b_next_send(b, &s))
+    for (; s.op; b_advance_send_cursor(b, &s))
         if (s.op->blocked && s.op->len <= B_ROOM_ALWAYS_BYTES)
             mark_send_preempted(b, s.op);
 }

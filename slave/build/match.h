@@ -45,7 +45,7 @@ b_advance_to_send_of_receive(const struct build *b, struct match_cursor *f,
 {
     f->read = ips_add_sat(f->read, len);
     while (f->send.op && b_clamp_pos(f->sent) < b_clamp_pos(f->read)) {
-        b_next_send(b, &f->send);
+        b_advance_send_cursor(b, &f->send);
         if (f->send.op)
             f->sent = ips_add_sat(f->sent, f->send.op->len);
     }
@@ -197,12 +197,12 @@ bool b_does_clock_contradict_match(const struct build *b,
                                    const struct b_send *send, bool whole);
 /* b_has_unrecorded_user() returns whether an unrecorded process wrote or read
  * the stream as well; the receives of end `to` must be listed. For such a
- * stream, b_match_stream_with_unrecorded_user() matches the receives whose
+ * stream, b_match_receives_of_shared_stream() matches the receives whose
  * sends are certain, and b_link_poll_of_stream_with_unrecorded_user(), called
  * later, makes the arc to a poll. */
 bool b_has_unrecorded_user(struct build *b, uint32_t to);
-int b_match_stream_with_unrecorded_user(struct build *b,
-                                        uint32_t to) IPS_MUST_USE;
+int b_match_receives_of_shared_stream(struct build *b,
+                                      uint32_t to) IPS_MUST_USE;
 void b_link_poll_of_stream_with_unrecorded_user(struct build *b,
                                                 const struct b_poll *p);
 

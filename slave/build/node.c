@@ -39,7 +39,7 @@ void b_attribute_sleep_if_signal_ended_it(struct maker *m, struct interval *v)
 
 /* ---- closes, processes ---- */
 
-static int append_channel_close_or_exec_event(struct maker *m,
+static int append_hold_event_of_close_or_exec(struct maker *m,
                                               enum b_hold_kind kind, uint64_t t,
                                               uint32_t arg, uint32_t node,
                                               uint32_t how)
@@ -72,7 +72,7 @@ static int on_close(struct maker *m, const uint8_t *p)
     if (end == IPS_NONE || b->ends[end].datagram || b->ends[end].listen)
         return 0;
     uint32_t node = b_add_node(b, IPS_NODE_AUX, r.cpu, t, r.cpu, end);
-    return append_channel_close_or_exec_event(
+    return append_hold_event_of_close_or_exec(
         m, B_HOLD_CLOSE, t, (uint32_t)(c - b->chans.v), node, r.how);
 }
 
@@ -84,7 +84,7 @@ static int on_exec(struct maker *m, const uint8_t *p)
     if (!m->s->exec_last || t != m->s->exec_ns)
         return 0; /* the exec failed */
     uint32_t node = b_add_node(m->b, IPS_NODE_AUX, r.cpu, t, r.cpu, IPS_NONE);
-    return append_channel_close_or_exec_event(m, B_HOLD_EXEC, t, m->s->image,
+    return append_hold_event_of_close_or_exec(m, B_HOLD_EXEC, t, m->s->image,
                                               node, 0);
 }
 
@@ -105,7 +105,7 @@ static void on_fork(struct maker *m)
     if (is_parent_blocked_in_fork(f->kind)) {
         uint64_t slept = b_blocked_ns(f->t, f->t_ret, f->cpu, f->cpu_ret);
         if (slept >= B_BLOCKED_NS)
-            b_record_wait(m, IPS_WAIT_CHILD, slept);
+            b_add_wait_to_sums_and_rows(m, IPS_WAIT_CHILD, slept);
         f->node = b_add_node(b, IPS_NODE_FORK, f->cpu, f->t, f->cpu, IPS_NONE);
         b->off_ns = slept;
         uint32_t z = b_add_node(b, IPS_NODE_AUX, f->cpu_ret, f->t_ret,
@@ -138,7 +138,7 @@ static void on_join(struct maker *m, const uint8_t *p)
         return;
     }
     if (v.blocked)
-        b_record_wait(m, IPS_WAIT_CHILD, v.blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_CHILD, v.blocked_ns);
     j->node =
         b_add_node(m->b, IPS_NODE_JOIN, v.cpu, v.t_ret, v.cpu_ret, IPS_NONE);
     m->b->out->g.wait[j->node] = v.blocked ? v.blocked_ns : 0;
@@ -189,7 +189,7 @@ make_signal_node_if_cause_is_recorded(struct maker *m,
 {
     struct build *b = m->b;
     struct b_sync *notice = pop_matched_mq_notify_sync(m, y);
-    if (b_is_descriptor_ready_signal(y))
+    if (b_was_signal_sent_for_ready_descriptor(y))
         return b_make_node_of_descriptor_ready_signal(m, y, coord, slept);
     if (y->kill == IPS_NONE && y->child == IPS_NONE && !notice)
         return IPS_NO_NODE;
@@ -248,7 +248,7 @@ void b_add_wait_and_node_of_polled_signal(struct maker *m,
                                           struct b_signal_taken *y)
 {
     struct build *b = m->b;
-    b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+    b_add_wait_to_sums_and_rows(m, IPS_WAIT_SIGNAL, v->blocked_ns);
     if (y->kill == IPS_NONE && y->child == IPS_NONE) {
         b_add_wait_without_waker(m, b->nodes, v->blocked_ns, false);
         return;
@@ -270,7 +270,8 @@ static bool does_record_type_end_pending_poll(uint32_t type)
            type == IPS_REC_ACQUIRE || type == IPS_REC_RELEASE;
 }
 
-static void store_dgram_record(struct maker *m, const uint8_t *p, uint32_t len)
+static void keep_dgram_record_for_next_call(struct maker *m, const uint8_t *p,
+                                            uint32_t len)
 {
     struct ips_rec_dgram d;
     memcpy(&d, p, sizeof(d));
@@ -427,7 +428,7 @@ static int make_nodes_and_waits_of_record(struct maker *m, uint32_t type,
         on_page_faults(m, p);
         return 0;
     case IPS_REC_DGRAM:
-        store_dgram_record(m, p, len);
+        keep_dgram_record_for_next_call(m, p, len);
         return 0;
     default:
         return 0;
@@ -466,7 +467,7 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
     bool stops = m->job_stop.next < m->job_stop.end;
     bool plain = b->plain && !stops;
     for (;;) {
-        int plainly = plain ? b_make_plain_nodes(m, walk) : 0;
+        int plainly = plain ? b_make_nodes_of_plain_records(m, walk) : 0;
         if (plainly < 0)
             return plainly;
         p = b_next_record(walk, &type, &len);
@@ -483,7 +484,7 @@ int b_make_stream_nodes(struct maker *m, struct b_walk *walk)
         if (!b->tables)
             b_add_record_cost(b, m->chain, m->s, type, p);
         if (rc == 0 && b->notes)
-            rc = b_complete_wait_rows(m, type, p, len, before);
+            rc = b_complete_wait_rows_after_record(m, type, p, len, before);
         if (rc < 0)
             return rc;
     }
@@ -515,7 +516,9 @@ static int begin_stream_and_make_nodes(struct maker *m, uint32_t stream,
 static int end_pending_wait_and_complete_rows(struct maker *m)
 {
     b_end_pending_wait_as_idle(m);
-    return m->b->notes ? b_complete_wait_rows(m, 0, NULL, 0, m->b->nodes) : 0;
+    return m->b->notes
+               ? b_complete_wait_rows_after_record(m, 0, NULL, 0, m->b->nodes)
+               : 0;
 }
 
 int b_make_chain_nodes_except_end(struct maker *m, struct b_walk *walk)
@@ -620,7 +623,7 @@ int b_make_nodes(struct build *b)
     }
     size_t n = (size_t)b->nodes + 1;
     ips_graph_shrink(g, b->nodes);
-    ips_trim_large(b->cpu_at, n * sizeof(*b->cpu_at));
-    ips_trim_large(b->off, n * sizeof(*b->off));
+    ips_trim_large_array(b->cpu_at, n * sizeof(*b->cpu_at));
+    ips_trim_large_array(b->off, n * sizeof(*b->off));
     return 0;
 }

@@ -145,8 +145,8 @@ struct interval {
  * (b->notes). b_waits_add_row() adds a wait of `ns` that ended at end_ns.
  * b_waits_add_row_of_pending_poll() adds the wait of the pending poll; `taken`:
  * the current record takes over this wait. b_reset_wait_notes_for_stream()
- * prepares for the records of a stream. b_complete_wait_rows() is called after
- * every record, with the number of nodes before the record. */
+ * prepares for the records of a stream. b_complete_wait_rows_after_record() is
+ * called after every record, with the number of nodes before the record. */
 void b_waits_add_row(struct maker *m, enum ips_wait_cause cause, uint64_t ns,
                      uint64_t end_ns);
 void b_waits_add_row_of_pending_poll(struct maker *m, enum ips_wait_cause cause,
@@ -156,8 +156,9 @@ void b_waits_add_row_of_pending_poll(struct maker *m, enum ips_wait_cause cause,
 void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
                             uint64_t t_ns);
 void b_reset_wait_notes_for_stream(struct maker *m);
-int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
-                         uint32_t len, uint32_t nodes_before) IPS_MUST_USE;
+int b_complete_wait_rows_after_record(struct maker *m, uint32_t type,
+                                      const uint8_t *p, uint32_t len,
+                                      uint32_t nodes_before) IPS_MUST_USE;
 
 static inline void b_add_wait_to_sums(struct maker *m,
                                       enum ips_wait_cause cause, uint64_t ns)
@@ -165,8 +166,9 @@ static inline void b_add_wait_to_sums(struct maker *m,
     m->row->wait_ns[cause] += ns;
     m->row->wait_count[cause]++;
 }
-static inline void b_record_wait(struct maker *m, enum ips_wait_cause cause,
-                                 uint64_t ns)
+static inline void b_add_wait_to_sums_and_rows(struct maker *m,
+                                               enum ips_wait_cause cause,
+                                               uint64_t ns)
 {
     b_add_wait_to_sums(m, cause, ns);
     if (m->b->notes)
@@ -256,7 +258,7 @@ b_decode_interval_and_count_sleep(struct maker *m, uint32_t word, uint64_t t,
 
 /* Returns the part of a call, in ns, that b_decode_interval_and_count_sleep()
  * did not add to off_ns. */
-static inline uint64_t b_get_unblocked_ns(const struct interval *v)
+static inline uint64_t b_get_not_blocked_ns_of_call(const struct interval *v)
 {
     return v->t_ret - v->t - (v->blocked ? v->blocked_ns : 0);
 }
@@ -265,7 +267,7 @@ static inline uint64_t b_get_unblocked_ns(const struct interval *v)
  * b_add_tally_to_traffic_sums() adds one. b_flush_and_restart_tally() adds the
  * tally of a direction, and starts the next. b_find_or_add_traffic_row() finds
  * or adds the row of the maker's process on `end`.
- * b_add_window_traffic() adds one operation, if a time window is
+ * b_add_message_to_window_traffic() adds one operation, if a time window is
  * wanted. */
 void b_flush_tallies(struct maker *m);
 void b_add_tally_to_traffic_sums(struct maker *m, const struct traffic_tally *y,
@@ -274,8 +276,9 @@ int b_flush_and_restart_tally(struct maker *m, uint32_t end,
                               enum b_dir dir) IPS_MUST_USE;
 int b_find_or_add_traffic_row(struct maker *m, uint32_t end,
                               uint32_t *index) IPS_MUST_USE;
-void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
-                          const struct interval *v, uint64_t len, bool send);
+void b_add_message_to_window_traffic(struct ips_traffic_window *w, uint32_t row,
+                                     const struct interval *v, uint64_t len,
+                                     bool send);
 /* build/io.c: adds a struct b_external for a receive of bytes, if the
  * sender may be on another machine. */
 int b_add_receive_if_sender_may_be_remote(struct maker *m,
@@ -310,7 +313,8 @@ uint32_t b_make_node_of_descriptor_ready_signal(struct maker *m,
                                                 const struct b_signal_taken *y,
                                                 uint64_t coord, uint64_t slept);
 /* Whether the kernel sent the signal because a descriptor was ready. */
-static inline bool b_is_descriptor_ready_signal(const struct b_signal_taken *y)
+static inline bool
+b_was_signal_sent_for_ready_descriptor(const struct b_signal_taken *y)
 {
     return y->value && ((y->code >= POLL_IN && y->code <= POLL_HUP) ||
                         y->code == SI_KERNEL);
@@ -353,11 +357,12 @@ static inline bool b_is_nested_epoll_pending(const struct maker *m)
     return m->wait.pending && m->wait.ready == IPS_READY_EPOLL;
 }
 
-/* build/retry.c: b_make_file_event_node() makes the nodes of BLOCKs with op
- * MADE or FOUND. b_count_if_nap() returns whether the sleep `v` is a nap
- * between tries: either a recorded thread let the last try succeed, or the
+/* build/retry.c: b_make_file_event_node_if_needed() makes the nodes of BLOCKs
+ * with op MADE or FOUND. b_count_if_nap() returns whether the sleep `v` is a
+ * nap between tries: either a recorded thread let the last try succeed, or the
  * tries test a condition that no record shows. It counts such a nap. */
-void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r);
+void b_make_file_event_node_if_needed(struct maker *m,
+                                      const struct ips_rec_io *r);
 bool b_count_if_nap(struct maker *m, const struct interval *v);
 /* If a thread tries several conditions in turn, with naps between, at most this
  * many are followed. */

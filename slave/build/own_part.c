@@ -84,10 +84,11 @@ static bool may_kill_reach_process_or_ancestor(const struct build *b,
 /* Whether a record of the thread may be what triggered the success of the tries
  * `y`. `fork`, `kill`: the entry of a FORK or KILL record, else NULL; `id`:
  * channel of a SEND or CLOSE. */
-static bool may_record_trigger_success(struct try_walk *x,
-                                       const struct b_retry *y, uint32_t type,
-                                       uint32_t id, const struct b_fork *fork,
-                                       const struct b_kill *kill)
+static bool is_record_possible_trigger_of_success(struct try_walk *x,
+                                                  const struct b_retry *y,
+                                                  uint32_t type, uint32_t id,
+                                                  const struct b_fork *fork,
+                                                  const struct b_kill *kill)
 {
     const struct build *b = x->b;
     uint32_t cause = b_find_process_that_ended_retry(b, y);
@@ -128,7 +129,8 @@ static void move_start_of_tries_to_trigger_record(struct try_walk *x,
     for (uint32_t i = x->first; i < x->end && i < x->first + B_TURNS; i++) {
         struct b_retry *y = &b->retries.v[i];
         if (!y->whole && y->from <= t && t < y->to &&
-            may_record_trigger_success(x, y, type, h.a, fork, kill)) {
+            is_record_possible_trigger_of_success(x, y, type, h.a, fork,
+                                                  kill)) {
             y->from = t;
             y->asked |= type == IPS_REC_SEND;
         }
@@ -138,8 +140,8 @@ static void move_start_of_tries_to_trigger_record(struct try_walk *x,
 /* At `t`, the thread of `stream` let a thread of process `acquirer` continue.
  * Tries of `stream` under way at `t` that this may have made succeed now begin
  * at `t`. */
-static void move_start_of_tries_to_release(struct build *b, uint32_t stream,
-                                           uint64_t t, uint32_t acquirer)
+static void move_start_of_tries_to_own_release(struct build *b, uint32_t stream,
+                                               uint64_t t, uint32_t acquirer)
 {
     uint32_t low = b->streams[stream].first_retry;
     uint32_t end = stream + 1 < b->in->stream_count
@@ -168,8 +170,9 @@ static uint32_t process_of_stream(const struct build *b, uint32_t stream)
     return b->images[b->streams[stream].image].proc;
 }
 
-/* Calls move_start_of_tries_to_release() for all events that let another thread
- * continue: releases that ended a wait, and files that a thread waited for. */
+/* Calls move_start_of_tries_to_own_release() for all events that let another
+ * thread continue: releases that ended a wait, and files that a thread waited
+ * for. */
 static void set_start_of_tries_for_each_release(struct build *b)
 {
     for (uint32_t i = 0; i < b->syncs.n; i++) {
@@ -177,15 +180,15 @@ static void set_start_of_tries_for_each_release(struct build *b)
         if (a->release || a->cause == IPS_NONE)
             continue;
         const struct b_sync *r = &b->syncs.v[a->cause];
-        move_start_of_tries_to_release(b, r->stream, r->t,
-                                       process_of_stream(b, a->stream));
+        move_start_of_tries_to_own_release(b, r->stream, r->t,
+                                           process_of_stream(b, a->stream));
     }
     for (uint32_t i = 0; i < b->retries.n; i++) {
         const struct b_retry *y = &b->retries.v[i];
         if (y->made != IPS_NONE)
-            move_start_of_tries_to_release(b, b->mades.v[y->made].stream,
-                                           b->mades.v[y->made].t,
-                                           process_of_stream(b, y->stream));
+            move_start_of_tries_to_own_release(b, b->mades.v[y->made].stream,
+                                               b->mades.v[y->made].t,
+                                               process_of_stream(b, y->stream));
     }
 }
 

@@ -163,7 +163,7 @@ static uint32_t make_tcp_entries(const struct build *b, struct entry *out)
             .first_ns = b->out->ends[i].first_ns, .end = i, .side = order > 0};
         memcpy(k->key, order < 0 ? l : r, 18);
         memcpy(k->key + 18, order < 0 ? r : l, 18);
-        if (b_is_within_netns(&e->raddr, &e->laddr))
+        if (b_stay_within_netns(&e->raddr, &e->laddr))
             memcpy(k->key + 36, &e->netns, 8);
         else
             k->netns = e->netns;

@@ -83,9 +83,9 @@ b_decode_record_if_plain(struct b_plain *r, const uint8_t *p, size_t left,
             t, b_load32(p + offsetof(struct ips_rec_io_short, took)));
         r->send = what == B_IO_WORD(SEND_SHORT, ips_rec_io_short);
         r->cpu =
-            slave_cpu_from_baseline(clock, r->baseline_t, r->baseline_cpu, t);
-        r->cpu_ret = slave_cpu_from_baseline(clock, r->baseline_t,
-                                             r->baseline_cpu, t_ret);
+            slave_thread_cpu_at_stamp(clock, r->baseline_t, r->baseline_cpu, t);
+        r->cpu_ret = slave_thread_cpu_at_stamp(clock, r->baseline_t,
+                                               r->baseline_cpu, t_ret);
         r->bytes = sizeof(struct ips_rec_io_short);
         word = 0;
     } else {
@@ -157,13 +157,14 @@ struct maker;
 int b_init_plain_slots(struct build *b) IPS_MUST_USE;
 /* Makes the nodes of the plain records from `walk` to the end of its chunk or
  * to the first other record. */
-int b_make_plain_nodes(struct maker *m, struct b_walk *walk) IPS_MUST_USE;
+int b_make_nodes_of_plain_records(struct maker *m,
+                                  struct b_walk *walk) IPS_MUST_USE;
 /* Counts the sends that a slot wrote for `end` in the end's blocks, so that the
  * general path may add another send there. */
-void b_count_plain_sends_of_end(struct maker *m, uint32_t end);
+void b_flush_plain_sends_of_end(struct maker *m, uint32_t end);
 /* Called when a receive of `end` takes the general path: from then on, pass
  * `match` matches the receives of that end. */
-void b_plain_stop_early_match(struct maker *m, uint32_t end);
+void b_plain_stop_early_match_of_end(struct maker *m, uint32_t end);
 /* Adds the sums of all slots to the tables and frees the slots. */
 void b_plain_add_all_slot_sums_and_free_slots(struct maker *m);
 

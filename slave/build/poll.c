@@ -167,7 +167,7 @@ int b_on_poll(struct maker *m, const struct ips_rec_io *r, struct interval *v)
             return 0;
         }
         if (v->blocked)
-            b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+            b_add_wait_to_sums_and_rows(m, IPS_WAIT_PEER, v->blocked_ns);
         w->ready = r->ready;
         w->t_ret = v->t_ret;
         w->cpu_ret = v->cpu_ret;
@@ -184,32 +184,32 @@ int b_on_poll(struct maker *m, const struct ips_rec_io *r, struct interval *v)
         return 0;
     if (r->err == ECONNRESET) { /* only a receive with MSG_PEEK, recorded as a
                                    poll, fails with this error */
-        b_record_wait(m, IPS_WAIT_PEER, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_PEER, v->blocked_ns);
         v->chan = b_find_chan(m->b, m->s->image, r->ready);
         v->end = v->chan ? v->chan->end_recv : IPS_NONE;
         b_add_sleep_of_call_if_unexplained(m, v, r->err);
         return b_add_broken_channel_node(m, v);
     }
     if (r->err || r->result < 0) {
-        b_record_wait(m, IPS_WAIT_SIGNAL, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_SIGNAL, v->blocked_ns);
         b_add_sleep_of_call_if_unexplained(m, v, r->err);
     } else if (r->result == 0) {
         m->row->empty_polls++;
         if (v->blocked && b_count_if_nap(m, v))
             return 0;
         m->b->out->counts.idle++;
-        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if ((y = b_pop_signal_of_signalfd_poll(m, r))) {
         b_add_wait_and_node_of_polled_signal(m, v, y);
     } else if (r->ready == IPS_READY_TIMERFD) {
-        b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_TIMER, v->blocked_ns);
     } else if (IPS_READY_KIND(r->ready) == IPS_READY_PIDFD) {
         /* The node of the SIGNAL record that follows gets this sleep. */
         m->sigwait_ret = v->t_ret;
         m->sigwait_cpu = v->cpu;
         m->sigwait_slept = v->blocked ? v->blocked_ns : 0;
         if (v->blocked)
-            b_record_wait(m, IPS_WAIT_CHILD, v->blocked_ns);
+            b_add_wait_to_sums_and_rows(m, IPS_WAIT_CHILD, v->blocked_ns);
     } else {
         m->wait = (struct pending){.pending = true,
                                    .fresh = true,
@@ -338,7 +338,7 @@ static bool link_send_to_poll_if_in_time(struct build *b,
     f->sent = next.sent;
     /* bytes that arrived before the poll went to another reader */
     while (b->ends[p->end].read_many && send && send->t_ret <= p->t) {
-        b_next_send(b, &next.send);
+        b_advance_send_cursor(b, &next.send);
         send = next.send.op;
     }
     if (!send)
@@ -421,7 +421,8 @@ static void link_space_making_receive_to_poll(const struct pollings *k,
     struct build *b = k->b;
     const struct poll_read *v = k->reads.v;
     uint32_t node = IPS_NO_NODE;
-    for (; r->send.op && r->send.op->t_ret <= p->t; b_next_send(b, &r->send))
+    for (; r->send.op && r->send.op->t_ret <= p->t;
+         b_advance_send_cursor(b, &r->send))
         r->sent = ips_add_sat(r->sent, r->send.op->len);
     for (; r->at < r->last && v[r->at].t_ret <= p->t; r->at++)
         r->read = ips_add_sat(r->read, v[r->at].len);

@@ -49,9 +49,9 @@ static inline void slave_reset_expander(struct slave_record_expander *line)
 
 /* Returns the CPU time, ns, at stamp `t` of a thread that ran without a pause
  * since stamp t0, when its CPU time was cpu0. */
-static inline uint64_t slave_cpu_from_baseline(const struct ips_clock *clock,
-                                               uint64_t t0, uint64_t cpu0,
-                                               uint64_t t)
+static inline uint64_t slave_thread_cpu_at_stamp(const struct ips_clock *clock,
+                                                 uint64_t t0, uint64_t cpu0,
+                                                 uint64_t t)
 {
     uint64_t since = t - t0;
     if (clock->kind != IPS_CLOCK_RAW)
@@ -95,7 +95,7 @@ static inline const uint8_t *slave_expand_short_mark(
     line->mark.h.a = (uint32_t)strlen(p->text);
     line->mark.h.t = h->t;
     line->mark.cpu =
-        slave_cpu_from_baseline(clock, line->mark_t, line->mark_cpu, h->t);
+        slave_thread_cpu_at_stamp(clock, line->mark_t, line->mark_cpu, h->t);
     return (const uint8_t *)&line->mark;
 }
 
@@ -114,9 +114,10 @@ slave_expand_short_io(struct slave_record_expander *line,
     line->io = (struct ips_rec_io){
         .h = {.word = *type | *len / 8 << 8, .a = r.h.a, .t = r.h.t},
         .t_ret = t_ret,
-        .cpu = slave_cpu_from_baseline(clock, line->io_t, line->io_cpu, r.h.t),
+        .cpu =
+            slave_thread_cpu_at_stamp(clock, line->io_t, line->io_cpu, r.h.t),
         .cpu_ret =
-            slave_cpu_from_baseline(clock, line->io_t, line->io_cpu, t_ret),
+            slave_thread_cpu_at_stamp(clock, line->io_t, line->io_cpu, t_ret),
         .result = r.result,
         .site = r.site,
         .op = r.h.word >> 16 >> IPS_REC_F_OP & IPS_REC_OP_MAX};
@@ -169,8 +170,8 @@ static inline const uint8_t *slave_expand_record_if_short(
     *len = sizeof(line->whole);
     line->whole = (struct ips_rec_proc){
         .h = {.word = *type | *len / 8 << 8, .t = h.t},
-        .cpu =
-            slave_cpu_from_baseline(clock, line->last.h.t, line->last.cpu, h.t),
+        .cpu = slave_thread_cpu_at_stamp(clock, line->last.h.t, line->last.cpu,
+                                         h.t),
         .procedure = (line->last.procedure >> 32 << 32) | h.a};
     return (const uint8_t *)&line->whole;
 }

@@ -255,14 +255,15 @@ static uint64_t last_sign_of_life_ns(const struct build *b, uint32_t p)
 }
 
 /* Returns the earlier of two KILLs; either may be IPS_NONE. */
-static uint32_t first_of_kills(const struct build *b, uint32_t x, uint32_t y)
+static uint32_t earlier_of_two_kills(const struct build *b, uint32_t x,
+                                     uint32_t y)
 {
     if (x == IPS_NONE || y == IPS_NONE)
         return x == IPS_NONE ? y : x;
     return b->kills.v[x].t <= b->kills.v[y].t ? x : y;
 }
 
-static void find_killer(const struct death_search *s, uint32_t p)
+static void find_and_store_killer(const struct death_search *s, uint32_t p)
 {
     struct build *b = s->b;
     struct b_proc *proc = &b->procs[p];
@@ -273,10 +274,11 @@ static void find_killer(const struct death_search *s, uint32_t p)
     struct fitting own = find_fitting_kills(s, p, &to, from);
     to.pid = 0;
     struct fitting group = find_fitting_kills(s, p, &to, from);
-    proc->killer = first_of_kills(b, own.after, group.after);
+    proc->killer = earlier_of_two_kills(b, own.after, group.after);
     proc->died_at_kill = proc->killer != IPS_NONE;
     if (!proc->died_at_kill) {
-        bool newer = first_of_kills(b, own.before, group.before) == own.before;
+        bool newer =
+            earlier_of_two_kills(b, own.before, group.before) == own.before;
         proc->killer = newer && group.before != IPS_NONE ? group.before
                        : own.before != IPS_NONE          ? own.before
                                                          : group.before;
@@ -306,7 +308,7 @@ int b_find_killers(struct build *b, const uint32_t *by_pid)
     qsort_r(s.kills, b->kills.n, sizeof(*s.kills), compare_kills_by_target, b);
     for (uint32_t p = 0; p < b->out->proc_count; p++)
         if (b->procs[p].death_signal)
-            find_killer(&s, p);
+            find_and_store_killer(&s, p);
     ips_free_large(s.kills);
     return 0;
 }

@@ -38,7 +38,7 @@ static int add_outgoing_events_of_end(struct build *b, uint32_t end)
     int rc = append_outgoing_event(b, e->connect_node, end, IPS_POS_SYN, 0);
     uint64_t pos = e->sent_before;
     struct b_send_cursor s = b_init_send_cursor(b, e);
-    for (; s.op && rc == 0; b_next_send(b, &s)) {
+    for (; s.op && rc == 0; b_advance_send_cursor(b, &s)) {
         pos = ips_add_sat(pos, s.op->len);
         rc = append_outgoing_event(b, s.op->node, end, b_clamp_pos(pos),
                                    s.op->len);
@@ -91,7 +91,7 @@ static void *move_or_copy_array(const struct build *b, void **v, uint32_t n,
     return to;
 }
 
-int b_store_peer_data(struct build *b, struct ips_built *out)
+int b_store_remote_data(struct build *b, struct ips_built *out)
 {
     struct ips_built_peer_data *m = b_calloc(1, sizeof(*m), b->err);
     out->more = m;

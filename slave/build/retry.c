@@ -143,9 +143,9 @@ int b_scan_retry_record(struct build *b, struct b_stream *s, uint32_t type,
 
 /* Returns the last b_retry of the stream if its successful try was called at t,
  * else NULL. */
-static struct b_retry *
-find_last_retry_that_succeeded_at(const struct build *b,
-                                  const struct b_stream *s, uint64_t t)
+static struct b_retry *get_last_retry_if_succeeded_at(const struct build *b,
+                                                      const struct b_stream *s,
+                                                      uint64_t t)
 {
     uint32_t n = b->retries.n;
     return n > s->first_retry && b->retries.v[n - 1].to == t
@@ -156,7 +156,7 @@ find_last_retry_that_succeeded_at(const struct build *b,
 void b_link_retry_to_next_join(struct build *b, const struct b_stream *s,
                                uint64_t t)
 {
-    struct b_retry *made = find_last_retry_that_succeeded_at(b, s, t);
+    struct b_retry *made = get_last_retry_if_succeeded_at(b, s, t);
     if (made)
         made->join = b->joins.n;
 }
@@ -167,9 +167,9 @@ int b_link_or_append_retry_of_acquire(struct build *b, const struct b_stream *s,
 {
     struct b_retry *made = NULL;
     int rc = 0;
-    const bool apart = b_is_acquire_after_tries(r->h.a, r->value);
+    const bool apart = b_is_connect_or_file_test_after_tries(r->h.a, r->value);
     if (apart)
-        made = find_last_retry_that_succeeded_at(b, s, t_ret);
+        made = get_last_retry_if_succeeded_at(b, s, t_ret);
     else if (r->value == B_SYNC_TRIED && !r->err)
         rc = add_retry_unless_thread_computed(b, s, t, t_ret, r->cpu,
                                               r->cpu_ret, &made);
@@ -432,7 +432,8 @@ static void make_file_found_node_if_creator_known(struct maker *m,
 
 /* Makes nodes for MADE and FOUND. A RETRY needs no node, because its naps have
  * records. */
-void b_make_file_event_node(struct maker *m, const struct ips_rec_io *r)
+void b_make_file_event_node_if_needed(struct maker *m,
+                                      const struct ips_rec_io *r)
 {
     if (r->op == IPS_OP_MADE)
         make_file_created_node_if_awaited(m);
@@ -526,13 +527,13 @@ static bool count_if_nap_between_tries(struct maker *m,
         if (y->whole) /* the ACQUIRE's wait contains the nap */
             b->off_ns = ips_sub_sat(b->off_ns, v->blocked_ns);
         else
-            b_record_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
+            b_add_wait_to_sums_and_rows(m, IPS_WAIT_SPIN, v->blocked_ns);
         b->out->counts.idle += !y->whole;
         return true;
     }
     if (!is_child_that_naps_for_parent(b, m->proc))
         return false;
-    b_record_wait(m, IPS_WAIT_SPIN, v->blocked_ns);
+    b_add_wait_to_sums_and_rows(m, IPS_WAIT_SPIN, v->blocked_ns);
     b->out->counts.idle++;
     return true;
 }
@@ -586,8 +587,8 @@ static bool is_nap_run_without_effect(const struct build *b,
            !is_end_of_chain_awaited(b, s->chain);
 }
 
-static bool advance_to_shared_nap_run_of_sleep(struct maker *m,
-                                               const struct interval *v)
+static bool advance_to_nap_run_and_check_if_shared(struct maker *m,
+                                                   const struct interval *v)
 {
     const struct build *b = m->b;
     uint32_t stream = (uint32_t)(m->s - b->streams);
@@ -614,11 +615,11 @@ bool b_count_if_nap(struct maker *m, const struct interval *v)
     if (count_if_nap_between_tries(m, v) ||
         b_count_if_nap_between_child_tries(m, v))
         return true;
-    if (!advance_to_shared_nap_run_of_sleep(m, v))
+    if (!advance_to_nap_run_and_check_if_shared(m, v))
         return false;
     if (!m->b->nap_runs.v[m->next_nap_run].in_vain)
         b_add_wait_without_waker(m, m->b->nodes, v->blocked_ns, false);
-    b_record_wait(m, IPS_WAIT_TIMER, v->blocked_ns);
+    b_add_wait_to_sums_and_rows(m, IPS_WAIT_TIMER, v->blocked_ns);
     m->b->out->counts.idle++;
     return true;
 }

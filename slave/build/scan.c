@@ -35,7 +35,7 @@ static void extend_stream_times(struct b_stream *s, uint64_t t, uint64_t t_ret)
     s->last_ns = ips_max_u64(s->last_ns, t_ret);
 }
 
-static void extend_stream_cpu(struct b_stream *s, uint64_t cpu)
+static void extend_cpu_range_of_stream(struct b_stream *s, uint64_t cpu)
 {
     if (s->first_cpu == IPS_CPU_UNKNOWN)
         s->first_cpu = cpu;
@@ -77,7 +77,7 @@ static int add_sync_if_object_ended_poll(struct scan *c,
                                          uint64_t t_ret)
 {
     bool slept = b_blocked_ns(c->t, t_ret, r->cpu, r->cpu_ret) >= B_BLOCKED_NS;
-    bool queue = ips_ready_is_queue(r->ready);
+    bool queue = ips_ready_is_message_queue(r->ready);
     if (!b_is_poll_ended_by_object(r) || (!slept && !c->polled))
         return 0;
     int rc = B_MORE(c->b->syncs, c->b->err);
@@ -99,9 +99,9 @@ static int add_sync_if_object_ended_poll(struct scan *c,
 /* Adds an entry to takings[] for a poll that slept for a signalfd. If a read of
  * the signalfd follows, removes this entry again, because the SIGNAL records of
  * the read have the senders. */
-static int update_signal_of_signalfd_poll(struct scan *c,
-                                          const struct ips_rec_io *r,
-                                          uint64_t t_ret)
+static int add_or_drop_signal_taken_by_poll(struct scan *c,
+                                            const struct ips_rec_io *r,
+                                            uint64_t t_ret)
 {
     struct build *b = c->b;
     struct b_signal_taken *last = b->takings.n > c->s->first_taking
@@ -134,8 +134,8 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
-    extend_stream_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    extend_stream_cpu(c->s, r.cpu_ret);
+    extend_cpu_range_of_stream(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    extend_cpu_range_of_stream(c->s, r.cpu_ret);
     c->call_t = c->t;
     int rc = b_scan_retry_record(c->b, c->s, type, &r, c->t, t_ret);
     if (rc < 0)
@@ -150,17 +150,17 @@ static int scan_io(struct scan *c, uint32_t type, const uint8_t *p)
                           type == IPS_REC_RECV);
     if (type != IPS_REC_BLOCK)
         return 0;
-    rc = update_signal_of_signalfd_poll(c, &r, t_ret);
+    rc = add_or_drop_signal_taken_by_poll(c, &r, t_ret);
     return rc == 0 ? add_sync_if_object_ended_poll(c, &r, t_ret) : rc;
 }
 
-static void scan_start(struct scan *c, const uint8_t *p)
+static void scan_start_record(struct scan *c, const uint8_t *p)
 {
     struct ips_rec_start r;
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
     extend_stream_times(s, c->t, c->t);
-    extend_stream_cpu(s, r.cpu);
+    extend_cpu_range_of_stream(s, r.cpu);
     if (r.h.a == IPS_START_KNOWN && !s->fork_seq)
         s->fork_seq = r.fork_seq;
     if (s->start_kind || r.h.a == IPS_START_KNOWN)
@@ -180,7 +180,7 @@ static int scan_fork(struct scan *c, const uint8_t *p)
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
-    extend_stream_cpu(c->s, r.cpu_ret);
+    extend_cpu_range_of_stream(c->s, r.cpu_ret);
     c->s->node_capacity += 2;
     int rc = B_MORE(c->b->forks, c->b->err);
     if (rc < 0)
@@ -219,7 +219,7 @@ static int scan_join(struct scan *c, const uint8_t *p)
     b_link_retry_to_next_join(c->b, c->s, c->t);
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
-    extend_stream_cpu(c->s, r.cpu_ret);
+    extend_cpu_range_of_stream(c->s, r.cpu_ret);
     c->s->node_capacity++;
     int rc = B_MORE(c->b->joins, c->b->err);
     if (rc < 0)
@@ -285,7 +285,7 @@ static int scan_kill_or_signal(struct scan *c, uint32_t type, const uint8_t *p)
     struct ips_rec_signal r;
     memcpy(&r, p, sizeof(r));
     extend_stream_times(c->s, c->t, c->t);
-    extend_stream_cpu(c->s, r.cpu);
+    extend_cpu_range_of_stream(c->s, r.cpu);
     c->s->node_capacity++;
     bool kill = type == IPS_REC_KILL;
     int rc = kill ? B_MORE(c->b->kills, c->b->err)
@@ -343,8 +343,8 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
     memcpy(&r, p, sizeof(r));
     uint64_t t_ret = b_stamp_to_ns(&c->s->clock, c->word, r.t_ret);
     extend_stream_times(c->s, c->t, t_ret);
-    extend_stream_cpu(c->s, ips_min_u64(r.cpu, r.cpu_ret));
-    extend_stream_cpu(c->s, r.cpu_ret);
+    extend_cpu_range_of_stream(c->s, ips_min_u64(r.cpu, r.cpu_ret));
+    extend_cpu_range_of_stream(c->s, r.cpu_ret);
     c->call_t = c->t;
     c->s->node_capacity += type == IPS_REC_ACQUIRE ? 2 : 1;
     if (type == IPS_REC_RELEASE && b_is_release_mostly_without_waiter(r.h.a) &&
@@ -375,7 +375,7 @@ static int scan_sync(struct scan *c, uint32_t type, const uint8_t *p,
         .ready = type == IPS_REC_ACQUIRE && r.value == B_SYNC_WAS_FREE,
     };
     if (type == IPS_REC_ACQUIRE && b_is_event_object(r.h.a) &&
-        !b_is_acquire_after_tries(r.h.a, r.value))
+        !b_is_connect_or_file_test_after_tries(r.h.a, r.value))
         complete_sync_by_earlier_poll(c, &r, t_ret);
     return 0;
 }
@@ -387,7 +387,7 @@ static int scan_short_lock_record(struct scan *c, uint32_t type,
     memcpy(&r, p, sizeof(r));
     bool release = type == IPS_REC_RELEASE_SHORT;
     extend_stream_times(c->s, c->t, c->t);
-    extend_stream_cpu(c->s, r.cpu);
+    extend_cpu_range_of_stream(c->s, r.cpu);
     c->s->node_capacity += release;
     int rc = B_MORE(c->b->syncs, c->b->err);
     if (rc < 0)
@@ -445,7 +445,7 @@ static void scan_end(struct scan *c, const uint8_t *p)
     struct b_stream *s = c->s;
     memcpy(&r, p, sizeof(r));
     extend_stream_times(s, c->t, c->t);
-    extend_stream_cpu(s, r.cpu);
+    extend_cpu_range_of_stream(s, r.cpu);
     if (r.h.a < IPS_END_THREAD || r.h.a > IPS_END_TASK)
         return;
     s->end_kind = (uint8_t)r.h.a;
@@ -462,7 +462,7 @@ static void scan_record_with_cpu_time(struct scan *c, uint32_t type,
     struct b_stream *s = c->s;
     memcpy(&cpu, p + sizeof(struct ips_rec_head), sizeof(cpu));
     extend_stream_times(s, c->t, c->t);
-    extend_stream_cpu(s, cpu);
+    extend_cpu_range_of_stream(s, cpu);
     if (type == IPS_REC_NAME) {
         s->name = p + sizeof(struct ips_rec_text);
         s->name_len = (uint32_t)strnlen((const char *)s->name,
@@ -501,7 +501,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
     case IPS_REC_BLOCK:
         return scan_io(c, type, p);
     case IPS_REC_START:
-        scan_start(c, p);
+        scan_start_record(c, p);
         return 0;
     case IPS_REC_END:
         scan_end(c, p);
@@ -537,7 +537,7 @@ static int scan_record(struct scan *c, uint32_t type, const uint8_t *p,
         extend_stream_times(c->s, c->t, c->t);
         return b_scan_unrecorded(c->b, c->index, c->t, p, len);
     case IPS_REC_MODULE:
-        return b_scan_module(c->b, c->index, c->t, p, len);
+        return b_scan_runtime_module(c->b, c->index, c->t, p, len);
     case IPS_REC_COUNT:
         c->b->out->counts.code++;
         return 0;
@@ -632,7 +632,7 @@ int b_scan_new_records(struct build *b, uint32_t index, struct b_walk *walk)
         if (!p)
             break;
         s->events++;
-        if (b->tables && goes_on && b_scan_call_quickly(s, type, p))
+        if (b->tables && goes_on && b_scan_if_common_call(s, type, p))
             continue;
         memcpy(&h, p, sizeof(h));
         c.word = h.word;

@@ -94,7 +94,7 @@ bool b_has_unrecorded_user(struct build *b, uint32_t to)
     /* sends that come later may show that another reader received bytes */
     b->doubtful |= taken;
     struct b_send_cursor s = b_init_send_cursor(b, &b->ends[from]);
-    for (; taken && s.op; b_next_send(b, &s))
+    for (; taken && s.op; b_advance_send_cursor(b, &s))
         sent = ips_add_sat(sent, s.op->len);
     return taken && sent > f.read;
 }
@@ -135,7 +135,7 @@ static int collect_moments_when_stream_was_empty(struct shared_stream *k)
     return rc;
 }
 
-static int collect_sends_and_moments(struct shared_stream *k)
+static int collect_sends_and_empty_moments(struct shared_stream *k)
 {
     const struct build *b = k->b;
     const struct b_end *from = &b->ends[b->out->ends[k->to].peer_end];
@@ -144,7 +144,7 @@ static int collect_sends_and_moments(struct shared_stream *k)
     if (!k->send)
         return IPS_E_NO_MEMORY;
     struct b_send_cursor s = b_init_send_cursor(b, from);
-    for (; s.op && k->sends < from->sends.n; b_next_send(b, &s)) {
+    for (; s.op && k->sends < from->sends.n; b_advance_send_cursor(b, &s)) {
         k->send[k->sends++] = s;
         sent = ips_add_sat(sent, s.op->len);
     }
@@ -252,7 +252,7 @@ static void match_receives_until_stream_was_empty(struct shared_stream *k,
     *p = (struct position){r, s};
 }
 
-int b_match_stream_with_unrecorded_user(struct build *b, uint32_t to)
+int b_match_receives_of_shared_stream(struct build *b, uint32_t to)
 {
     struct b_end *e = &b->ends[to];
     struct shared_stream k = {.b = b,
@@ -264,7 +264,7 @@ int b_match_stream_with_unrecorded_user(struct build *b, uint32_t to)
     /* Only a whole build matches shared streams, so the run has to be built
      * again. */
     b->broken |= b->incremental != NULL;
-    int rc = collect_sends_and_moments(&k);
+    int rc = collect_sends_and_empty_moments(&k);
     for (uint32_t i = 0; i < k.empty.n && rc == 0; i++)
         match_receives_until_stream_was_empty(&k, &p, k.empty.v[i]);
     if (rc == 0 && k.reads)

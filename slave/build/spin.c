@@ -27,7 +27,7 @@ void b_store_pending_spin(struct maker *m, const struct interval *v)
                             .elapsed_ns = v->t_ret - v->t,
                             .cpu = v->cpu,
                             .burnt = v->cpu_ret - v->cpu,
-                            .awake_ns = b_get_unblocked_ns(v)};
+                            .awake_ns = b_get_not_blocked_ns_of_call(v)};
 }
 
 struct spin b_pop_and_count_spin_before_call(struct maker *m,

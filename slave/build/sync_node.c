@@ -38,7 +38,7 @@ int b_count_event_wait_and_make_node(struct maker *m, struct b_sync *s,
     bool terminal = s->kind == IPS_SYNC_TERMINAL;
     enum ips_wait_cause cause = terminal ? IPS_WAIT_TERMINAL : IPS_WAIT_EVENT;
     if (v->blocked)
-        b_record_wait(m, cause, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, cause, v->blocked_ns);
     if (m->wait.pending && (!m->wait.ready || b_is_nested_epoll_pending(m))) {
         slept = ips_add_sat(slept, m->wait.blocked_ns);
         b_count_pending_wait_as_wait_of_call(m, v, cause, &spin);
@@ -66,11 +66,11 @@ static int on_acquire(struct maker *m, struct b_sync *s,
     if (!got && s->err == ETIMEDOUT && v->blocked && b_count_if_nap(m, v))
         return 0;
     if (waited >= B_BLOCKED_NS && !second)
-        b_record_wait(m,
-                      got               ? b_get_wait_cause_of_sync(s->kind)
-                      : s->err == EINTR ? IPS_WAIT_SIGNAL
-                                        : IPS_WAIT_TIMER,
-                      waited);
+        b_add_wait_to_sums_and_rows(m,
+                                    got ? b_get_wait_cause_of_sync(s->kind)
+                                    : s->err == EINTR ? IPS_WAIT_SIGNAL
+                                                      : IPS_WAIT_TIMER,
+                                    waited);
     if (!got && !second && s->cause == IPS_NONE)
         b->out->counts.idle++;
     if (s->kind == IPS_SYNC_BARRIER) {
@@ -91,7 +91,7 @@ static int on_acquire(struct maker *m, struct b_sync *s,
         return 0;
     }
     if (has_spun(s) && waited >= B_BLOCKED_NS)
-        b->off_ns = ips_add_sat(b->off_ns, b_get_unblocked_ns(v));
+        b->off_ns = ips_add_sat(b->off_ns, b_get_not_blocked_ns_of_call(v));
     s->node = b_add_node(b, IPS_NODE_AUX, v->cpu, v->t_ret,
                          has_spun(s) ? v->cpu : v->cpu_ret, IPS_NONE);
     b->out->g.wait[s->node] = waited >= B_BLOCKED_NS ? waited : 0;
@@ -119,7 +119,7 @@ static void count_blocked_terminal_write_wait(struct maker *m,
                                               const struct interval *v)
 {
     if (v->blocked && r->h.a == IPS_SYNC_TERMINAL)
-        b_record_wait(m, IPS_WAIT_TERMINAL, v->blocked_ns);
+        b_add_wait_to_sums_and_rows(m, IPS_WAIT_TERMINAL, v->blocked_ns);
 }
 
 int b_make_sync_nodes(struct maker *m, const uint8_t *p)
@@ -139,7 +139,8 @@ int b_make_sync_nodes(struct maker *m, const uint8_t *p)
         return 0;
     }
     m->next_sync++;
-    if (!s->release && b_is_acquire_after_tries(s->kind, s->value)) {
+    if (!s->release &&
+        b_is_connect_or_file_test_after_tries(s->kind, s->value)) {
         make_node_after_tries(m, s);
         return 0;
     }

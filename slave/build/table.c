@@ -264,7 +264,7 @@ static void set_inet_name_and_keys(const struct build *b, const struct b_end *e,
     write_addr_key(row->key_local, &e->laddr);
     write_addr_key(row->key_remote, &e->raddr);
     row->key_len = IPS_KEY_INET;
-    if (b_is_within_netns(&e->laddr, &e->raddr))
+    if (b_stay_within_netns(&e->laddr, &e->raddr))
         extend_key_by_host(b, e, row);
 }
 
@@ -301,7 +301,7 @@ static void set_name_and_key_of_end(const struct build *b,
     }
 }
 
-static int cmp_key(const void *va, const void *vb, void *arg)
+static int compare_ends_by_key(const void *va, const void *vb, void *arg)
 {
     const struct build *b = arg;
     uint32_t i = *(const uint32_t *)va, k = *(const uint32_t *)vb;
@@ -327,7 +327,7 @@ static int name_ends(struct build *b)
         set_name_and_key_of_end(b, &b->ends[i], &b->out->ends[i]);
         v[i] = i;
     }
-    qsort_r(v, n, sizeof(*v), cmp_key, b);
+    qsort_r(v, n, sizeof(*v), compare_ends_by_key, b);
     for (uint32_t i = 1; i < n; i++) {
         const struct ips_end *x = &b->out->ends[v[i - 1]];
         struct ips_end *y = &b->out->ends[v[i]];
@@ -340,7 +340,7 @@ static int name_ends(struct build *b)
     return 0;
 }
 
-int b_make_tables(struct build *b)
+int b_fill_names_and_root(struct build *b)
 {
     int rc = name_processes(b);
     if (rc == 0)
@@ -449,8 +449,9 @@ int b_flush_and_restart_tally(struct maker *m, uint32_t end, enum b_dir dir)
     return b_find_or_add_traffic_row(m, end, &y->row);
 }
 
-void b_add_window_traffic(struct ips_traffic_window *w, uint32_t row,
-                          const struct interval *v, uint64_t len, bool send)
+void b_add_message_to_window_traffic(struct ips_traffic_window *w, uint32_t row,
+                                     const struct interval *v, uint64_t len,
+                                     bool send)
 {
     struct ips_traffic_cut *r = &w->row[row];
     uint64_t t = send ? v->t : v->t_ret;

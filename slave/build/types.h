@@ -249,7 +249,8 @@ static inline bool b_is_terminal_input(uint64_t ino)
 /* Whether the ACQUIRE is a connect, or a test of a file name, that succeeded
  * after failed tries. It is no wait itself: a BLOCK with op RETRY recorded the
  * tries. */
-static inline bool b_is_acquire_after_tries(uint32_t kind, int32_t value)
+static inline bool b_is_connect_or_file_test_after_tries(uint32_t kind,
+                                                         int32_t value)
 {
     return kind == IPS_SYNC_LISTEN ||
            (kind == IPS_SYNC_WATCH && value == B_SYNC_TRIED);

@@ -136,8 +136,8 @@ static int make_node_of_unfinished_send(struct maker *m, uint64_t t,
     return 0;
 }
 
-static bool is_only_unfinished_send(const struct build *b,
-                                    const struct b_unfinished_send *u)
+static bool is_only_unfinished_send_of_end(const struct build *b,
+                                           const struct b_unfinished_send *u)
 {
     for (uint32_t i = 0; i < b->unfinished_sends.n; i++)
         if (&b->unfinished_sends.v[i] != u &&
@@ -185,7 +185,7 @@ int b_append_unfinished_sends_that_arrived(struct build *b)
         struct b_end *e = &b->ends[u->end];
         struct b_send *op;
         const uint32_t peer = b->out->ends[u->end].peer_end;
-        if (!len || b->careful || !is_only_unfinished_send(b, u) ||
+        if (!len || b->careful || !is_only_unfinished_send_of_end(b, u) ||
             b->out->ends[peer].last_ns < u->t || has_any_stream_lost_records(b))
             continue;
         rc = b_append_empty_send_slot(b, e, &op);
@@ -219,12 +219,13 @@ static int count_unfinished_wait_and_make_kill_node(struct maker *m,
     const struct ips_current_call *begun = &s->in->begun;
     const uint32_t killer = b_find_kill_that_ended_thread(b, s);
     if (killer == IPS_NONE || !b->procs[m->proc].died_at_kill) {
-        b_record_wait(m, wait_cause_of_begun_call(begun->what), slept);
+        b_add_wait_to_sums_and_rows(m, wait_cause_of_begun_call(begun->what),
+                                    slept);
         if (b_may_unrecorded_process_have_killed(b, s))
             b_add_wait_without_waker(m, b->nodes, slept, false);
         return 0;
     }
-    b_record_wait(m, IPS_WAIT_SIGNAL, slept);
+    b_add_wait_to_sums_and_rows(m, IPS_WAIT_SIGNAL, slept);
     uint32_t node =
         b_add_node(b, IPS_NODE_AUX, begun->cpu, end, begun->cpu, IPS_NONE);
     b->out->g.wait[node] = slept;
@@ -259,8 +260,8 @@ int b_add_wait_and_node_of_unfinished_call(struct maker *m, uint32_t stream)
         return rc;
     s->last_ns = end;
     s->last_cpu = ips_max_u64(s->last_cpu, begun->cpu);
-    return b->notes
-               ? b_complete_wait_rows(m, IPS_REC_BLOCK, (const uint8_t *)&r,
-                                      sizeof(r), before)
-               : 0;
+    return b->notes ? b_complete_wait_rows_after_record(m, IPS_REC_BLOCK,
+                                                        (const uint8_t *)&r,
+                                                        sizeof(r), before)
+                    : 0;
 }

@@ -22,7 +22,8 @@ static const char *copy_next_word(const char *p, char *out, size_t size)
     return p[n] ? p + n + 1 : p + n;
 }
 
-static bool parse_untraced(const struct b_unrecorded *u, struct untraced *out)
+static bool parse_untraced_process_text(const struct b_unrecorded *u,
+                                        struct untraced *out)
 {
     static const char head[] = "untraced ";
     char text[512], pid[16];
@@ -37,9 +38,9 @@ static bool parse_untraced(const struct b_unrecorded *u, struct untraced *out)
     return true;
 }
 
-static struct ips_untraced *find_or_add_untraced_row(struct ips_built *o,
-                                                     const char *cause,
-                                                     const char *program)
+static struct ips_untraced *find_or_add_untraced_cause_row(struct ips_built *o,
+                                                           const char *cause,
+                                                           const char *program)
 {
     for (uint32_t i = 0; i < o->untraced_count; i++)
         if (strcmp(o->untraced[i].cause, cause) == 0 &&
@@ -61,7 +62,8 @@ static struct ips_untraced *find_or_add_untraced_row(struct ips_built *o,
 static void count_untraced_process(struct build *b, const char *cause,
                                    const char *program, uint32_t pid)
 {
-    struct ips_untraced *r = find_or_add_untraced_row(b->out, cause, program);
+    struct ips_untraced *r =
+        find_or_add_untraced_cause_row(b->out, cause, program);
     if (r->count++ == 0)
         r->pid = pid;
     b->out->counts.untraced++;
@@ -69,8 +71,8 @@ static void count_untraced_process(struct build *b, const char *cause,
 
 /* Whether the process of this stream continues in another image after its
  * EXEC. */
-static bool continues_after_exec(const struct build *b,
-                                 const struct b_stream *s)
+static bool process_continues_in_image_after_exec(const struct build *b,
+                                                  const struct b_stream *s)
 {
     return s->image + 1 < b->image_count && b->images[s->image + 1].continues;
 }
@@ -85,16 +87,17 @@ static bool is_traced_after_all(const struct untraced *u, bool spoke)
     return spoke && strcmp(u->cause, "set-user-id") == 0;
 }
 
-static void count_reported_untraced(struct build *b,
-                                    const struct b_unrecorded *u)
+static void count_untraced_process_of_report(struct build *b,
+                                             const struct b_unrecorded *u)
 {
     struct untraced t;
     struct b_stream *s = &b->streams[u->stream];
-    if (!parse_untraced(u, &t))
+    if (!parse_untraced_process_text(u, &t))
         return;
     if (t.pid == s->in->head.pid) {
         if (!s->exec_last || u->t > s->exec_ns || s->named_exec ||
-            is_traced_after_all(&t, continues_after_exec(b, s)))
+            is_traced_after_all(&t,
+                                process_continues_in_image_after_exec(b, s)))
             return;
         s->named_exec = true;
     } else {
@@ -111,7 +114,8 @@ static void count_reported_untraced(struct build *b,
  * record explains. */
 static void count_unexplained_exec(struct build *b, const struct b_stream *s)
 {
-    if (!s->exec_last || s->named_exec || continues_after_exec(b, s) ||
+    if (!s->exec_last || s->named_exec ||
+        process_continues_in_image_after_exec(b, s) ||
         b->out->procs[b->images[s->image].proc].open)
         return;
     char program[200];
@@ -122,8 +126,8 @@ static void count_unexplained_exec(struct build *b, const struct b_stream *s)
 
 /* Adds a row for an UNSEEN record other than "untraced", or for a runtime: the
  * process does something that the agent does not record. */
-static void append_unrecorded_row_if_new(struct build *b,
-                                         const struct b_unrecorded *u)
+static void append_unrecorded_action_if_new(struct build *b,
+                                            const struct b_unrecorded *u)
 {
     struct ips_built *o = b->out;
     uint32_t proc = b->images[b->streams[u->stream].image].proc;
@@ -180,11 +184,11 @@ int b_list_unrecorded_processes(struct build *b)
     if (!b->out->untraced || !b->out->unrecorded)
         return IPS_E_NO_MEMORY;
     for (uint32_t i = 0; i < b->unseens.n; i++)
-        append_unrecorded_row_if_new(b, &b->unseens.v[i]);
+        append_unrecorded_action_if_new(b, &b->unseens.v[i]);
     /* backwards, because the last "untraced" record of a stream belongs to the
      * stream's exec */
     for (uint32_t i = b->unseens.n; i > 0; i--)
-        count_reported_untraced(b, &b->unseens.v[i - 1]);
+        count_untraced_process_of_report(b, &b->unseens.v[i - 1]);
     for (uint32_t f = 0; f < b->forks.n; f++) {
         const struct b_fork *fork = &b->forks.v[f];
         if (!fork->failed && !fork->named && fork->child == IPS_NONE &&
@@ -248,8 +252,8 @@ int b_scan_unrecorded(struct build *b, uint32_t stream, uint64_t t,
     return 0;
 }
 
-int b_scan_module(struct build *b, uint32_t stream, uint64_t t,
-                  const uint8_t *p, uint32_t len)
+int b_scan_runtime_module(struct build *b, uint32_t stream, uint64_t t,
+                          const uint8_t *p, uint32_t len)
 {
     const char *what = b_runtime_of_module(p, len);
     int rc = what ? B_MORE(b->unseens, b->err) : 0;

@@ -51,7 +51,7 @@ void ips_wait_rows_release(struct ips_wait_rows *w)
     memset(w, 0, sizeof(*w));
 }
 
-int b_init_wait_rows(struct build *b)
+int b_init_wait_notes_if_wanted(struct build *b)
 {
     if (!b->in->waits)
         return 0;
@@ -154,8 +154,8 @@ void b_add_lock_release_row(struct maker *m, uint32_t node, uint64_t site,
 
 /* ---- stacks ------------------------------------------------------------- */
 
-static struct recent_stack *find_recent_stack(struct b_wait_notes *n,
-                                              uint64_t site)
+static struct recent_stack *
+find_recent_wait_stack_of_site(struct b_wait_notes *n, uint64_t site)
 {
     for (uint32_t i = 0; i < n->recent_count; i++)
         if (n->recent[i].site == site)
@@ -166,8 +166,9 @@ static struct recent_stack *find_recent_stack(struct b_wait_notes *n,
 static uint32_t get_recent_stack_index_of_long_wait(struct b_wait_notes *n,
                                                     uint64_t site, uint64_t ns)
 {
-    struct recent_stack *k =
-        site && ns > STACK_AFTER_NS ? find_recent_stack(n, site) : NULL;
+    struct recent_stack *k = site && ns > STACK_AFTER_NS
+                                 ? find_recent_wait_stack_of_site(n, site)
+                                 : NULL;
     return k ? k->stack : IPS_NONE;
 }
 
@@ -224,7 +225,7 @@ static int store_stack_and_set_it_in_wait_rows(struct maker *m,
     if (count == 0)
         return 0;
     memcpy(frame, p + sizeof(r), count * sizeof(*frame));
-    struct recent_stack *k = find_recent_stack(n, frame[0]);
+    struct recent_stack *k = find_recent_wait_stack_of_site(n, frame[0]);
     if (k && is_same_stack(n->out, k, frame, count)) {
         stack = k->stack;
     } else {
@@ -328,8 +329,9 @@ static void save_row_data_of_pending_poll_wait(struct maker *m, uint64_t site)
     n->spin_row = span ? last : IPS_NONE;
 }
 
-int b_complete_wait_rows(struct maker *m, uint32_t type, const uint8_t *p,
-                         uint32_t len, uint32_t nodes_before)
+int b_complete_wait_rows_after_record(struct maker *m, uint32_t type,
+                                      const uint8_t *p, uint32_t len,
+                                      uint32_t nodes_before)
 {
     struct build *b = m->b;
     struct b_wait_notes *n = b->notes;

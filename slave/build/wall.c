@@ -175,7 +175,7 @@ static void limit_waits_and_delays(struct build *b, uint32_t c)
     }
 }
 
-int b_make_times_consistent(struct build *b)
+int b_make_times_fit_arcs(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     size_t room = (size_t)g->node_count + 1, size = sizeof(*g->delay);

@@ -56,7 +56,7 @@ static int find_send_time(struct build *b, uint32_t i, uint64_t *sent)
     if (!s->op)
         *s = b_init_send_cursor(b, &b->ends[from]);
     while (s->op && s->op->node != g->xpred[i])
-        b_next_send(b, s);
+        b_advance_send_cursor(b, s);
     if (s->op)
         *sent =
             ips_min_u64(ips_add_sat(s->op->t, s->op->past_cpu_ns), B_LATEST);
@@ -239,8 +239,8 @@ static int make_weights_of_middle_nodes(const struct weight_columns *k,
 
 /* Makes the weights of one chain. Sets *cpu to the CPU time of the chain, ns.
  */
-static int make_chain_weights(struct weight_columns *k, uint32_t c,
-                              uint64_t *cpu)
+static int make_weights_of_chain(struct weight_columns *k, uint32_t c,
+                                 uint64_t *cpu)
 {
     struct build *b = k->b;
     struct ips_graph *g = &b->out->g;
@@ -329,7 +329,7 @@ static void clamp_weights_until_sum_fits(struct build *b)
 }
 
 /* For damaged records: clamps the weights, and computes all sums again. */
-static void clamp_weights_and_rebuild_cpu_sums(struct build *b)
+static void clamp_weights_and_recompute_thread_cpu(struct build *b)
 {
     struct ips_graph *g = &b->out->g;
     clamp_weights_until_sum_fits(b);
@@ -362,7 +362,7 @@ void b_bound_weights_and_sum_cpu(struct build *b, ips_u128 sum)
     }
     b->broken |= sum >= WEIGHTS_MOST;
     if (sum >= WEIGHTS_MOST && !b->incremental)
-        clamp_weights_and_rebuild_cpu_sums(b);
+        clamp_weights_and_recompute_thread_cpu(b);
     for (uint32_t c = 0; c < g->chain_count; c++)
         b->out->procs[g->chains[c].process].cpu_ns += b->out->threads[c].cpu_ns;
 }
@@ -390,7 +390,7 @@ int b_make_weights(struct build *b)
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         struct ips_thread_row *row = &b->out->threads[c];
         row->base_cpu_ns = b->chains[c].base;
-        rc = make_chain_weights(&k, c, &row->cpu_ns);
+        rc = make_weights_of_chain(&k, c, &row->cpu_ns);
         sum += row->cpu_ns;
     }
     b->out->counts.probe_arc_ns = k.probe;

@@ -44,11 +44,11 @@ static int echo_messages_and_send_cpu_times(int fd, uint32_t rounds,
              delay = slave_wire_run_delay_ns();
     int rc = slave_wire_send(fd, &yes, 1, stop, NULL);
     for (uint32_t i = 0; i < rounds && rc == 0; i++) {
-        uint64_t before = slave_wire_thread_cpu_ns();
+        uint64_t before = slave_wire_calling_thread_cpu_ns();
         rc = slave_wire_recv(fd, buffer, bytes, stop, NULL);
         if (rc == 0)
             rc = slave_wire_send(fd, buffer, bytes, stop, NULL);
-        uint64_t took = slave_wire_thread_cpu_ns() - before;
+        uint64_t took = slave_wire_calling_thread_cpu_ns() - before;
         slave_wire_encode_number(cpu + (size_t)i * 8, ips_sub_sat(took, price),
                                  8);
     }

@@ -39,8 +39,9 @@ static int parse_unix(const char *text, struct sockaddr_storage *to,
 }
 
 /* Parses HOST:PORT, both numeric; IPv6 in brackets. */
-static int parse_tcp(const char *text, struct sockaddr_storage *to,
-                     socklen_t *len)
+static int parse_numeric_tcp_address(const char *text,
+                                     struct sockaddr_storage *to,
+                                     socklen_t *len)
 {
     char host[INET6_ADDRSTRLEN + 2];
     const char *colon = strrchr(text, ':');
@@ -76,7 +77,7 @@ static int parse_address(const char *text, struct sockaddr_storage *to,
     if (strncmp(text, "unix:", 5) == 0)
         return parse_unix(text + 5, to, len);
     if (strncmp(text, "tcp:", 4) == 0)
-        return parse_tcp(text + 4, to, len);
+        return parse_numeric_tcp_address(text + 4, to, len);
     return IPS_E_USAGE;
 }
 
@@ -196,12 +197,13 @@ static int measure_trip_batch(struct slave_trip *t, uint64_t bytes,
         rc = slave_wire_recv(t->fd, head, 1, t->stopping, err);
     uint64_t delay = slave_wire_run_delay_ns();
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        uint64_t cpu_ns = slave_wire_thread_cpu_ns(), at = slave_wire_now_ns();
+        uint64_t cpu_ns = slave_wire_calling_thread_cpu_ns(),
+                 at = slave_wire_now_ns();
         rc = slave_wire_send(t->fd, t->buffer, bytes, t->stopping, err);
         if (rc == 0)
             rc = slave_wire_recv(t->fd, t->buffer, bytes, t->stopping, err);
         r->trip[r->count + i] = slave_wire_now_ns() - at;
-        r->near[r->count + i] = slave_wire_thread_cpu_ns() - cpu_ns;
+        r->near[r->count + i] = slave_wire_calling_thread_cpu_ns() - cpu_ns;
     }
     r->delay_ns += slave_wire_run_delay_ns() - delay;
     if (rc == 0)

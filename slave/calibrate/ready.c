@@ -36,9 +36,9 @@ static void *run_sender(void *arg)
     const struct timespec a_while = {0, SLEEP_NS};
     while (s->done < s->count && !atomic_load(s->stopping)) {
         (void)nanosleep(&a_while, NULL);
-        uint64_t before = slave_wire_thread_cpu_ns();
+        uint64_t before = slave_wire_calling_thread_cpu_ns();
         ssize_t n = send(s->fd, "w", 1, MSG_NOSIGNAL);
-        s->cost_ns[s->done] = slave_wire_thread_cpu_ns() - before;
+        s->cost_ns[s->done] = slave_wire_calling_thread_cpu_ns() - before;
         if (n != 1)
             break;
         s->done++;

@@ -25,7 +25,7 @@ uint64_t slave_wire_now_ns(void)
     return read_clock(CLOCK_MONOTONIC_RAW);
 }
 
-uint64_t slave_wire_thread_cpu_ns(void)
+uint64_t slave_wire_calling_thread_cpu_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
@@ -50,12 +50,12 @@ uint64_t slave_wire_measure_clock_cost(void)
 {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 32; i++) {
-        uint64_t before = slave_wire_thread_cpu_ns();
+        uint64_t before = slave_wire_calling_thread_cpu_ns();
         /* the clock reads that a measured round has between its two CPU time
          * reads */
         (void)slave_wire_now_ns();
         (void)slave_wire_now_ns();
-        least = ips_min_u64(least, slave_wire_thread_cpu_ns() - before);
+        least = ips_min_u64(least, slave_wire_calling_thread_cpu_ns() - before);
     }
     return least;
 }

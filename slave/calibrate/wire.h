@@ -44,11 +44,11 @@ uint64_t slave_wire_decode_number(const uint8_t *from, unsigned bytes);
 /* Returns the time in ns for which this thread was runnable but not running
  * since its start; 0 if the kernel does not report it. */
 uint64_t slave_wire_run_delay_ns(void);
-uint64_t slave_wire_now_ns(void);        /* current CLOCK_MONOTONIC_RAW time */
-uint64_t slave_wire_thread_cpu_ns(void); /* CPU time of this thread */
+uint64_t slave_wire_now_ns(void); /* current CLOCK_MONOTONIC_RAW time */
+uint64_t slave_wire_calling_thread_cpu_ns(void); /* CPU time of this thread */
 /* Measures the cost of reading the clocks, in ns: the CPU time between two
- * slave_wire_thread_cpu_ns() calls, with the same clock reads between them as
- * in a round. */
+ * slave_wire_calling_thread_cpu_ns() calls, with the same clock reads between
+ * them as in a round. */
 uint64_t slave_wire_measure_clock_cost(void);
 
 #endif

@@ -64,7 +64,7 @@ struct slave_run *slave_drain_find_run(const struct slave_drain *d,
 /* Raises the limit of open descriptors to its maximum: the slave needs a
  * descriptor for each process and each segment. Returns the maximum number of
  * descriptors for segments: half of all, at most 100,000. */
-static uint32_t raise_descriptor_limit(void)
+static uint32_t raise_fd_limit_and_get_segment_limit(void)
 {
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) < 0)
@@ -112,7 +112,7 @@ int slave_drain_open(struct slave_drain *d,
     snprintf(d->state, sizeof(d->state), "%s", opt->state);
     d->archive_max_bytes = opt->archive_max_bytes;
     d->archive_age_s = opt->archive_age_s;
-    d->max_fds = raise_descriptor_limit();
+    d->max_fds = raise_fd_limit_and_get_segment_limit();
     slave_liveness_read_own_pid_namespace(d);
     /* Open the state directory before the pool, because data from the pool goes
      * there. */
@@ -121,7 +121,7 @@ int slave_drain_open(struct slave_drain *d,
     if (rc == 0 && access(path, W_OK) < 0)
         rc = ips_err_errno(err, "state directory %s", path);
     if (rc == 0) {
-        d->pool_fd = slave_poolfs_open_dir(AT_FDCWD, d->pool, err);
+        d->pool_fd = slave_poolfs_open_trusted_dir(AT_FDCWD, d->pool, err);
         rc = d->pool_fd < 0 ? ips_err_wrap(err, d->pool_fd, "pool") : 0;
     }
     d->frames = malloc(SLAVE_FRAMES_BYTES);
@@ -385,7 +385,7 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 {
     slave_liveness_dispatch_epoll_events(d, now_ns);
     slave_liveness_check_processes_if_due(d, now_ns);
-    slave_unrecorded_scan(d, now_ns);
+    slave_unrecorded_scan_due_processes(d, now_ns);
     slave_load_sample_for_live_runs(d, now_ns);
     if (d->scan_now || now_ns >= d->next_scan_ns) {
         bool periodic = now_ns >= d->next_scan_ns;
@@ -408,8 +408,8 @@ static void scan_pool_and_processes(struct slave_drain *d, uint64_t now_ns)
 
 static uint64_t ns_until_next_turn(const struct slave_drain *d, uint64_t now_ns)
 {
-    uint64_t next =
-        ips_min_u64(now_ns + TURN_IDLE_NS, slave_load_next_measurement_ns(d));
+    uint64_t next = ips_min_u64(now_ns + TURN_IDLE_NS,
+                                slave_load_time_of_next_measurement_ns(d));
     if (d->moved_bytes || d->more_to_close)
         return TURN_BUSY_NS;
     for (const struct slave_run *r = d->runs; r; r = r->next) {
@@ -450,7 +450,7 @@ static void reclaim_segments_and_close_runs(struct slave_drain *d,
     slave_run_release_pool_lock(d);
     if (now_ns >= d->next_limits_ns) {
         d->next_limits_ns = now_ns + LIMITS_NS;
-        slave_run_enforce_limits(d);
+        slave_run_remove_oldest_over_limits(d);
     }
 }
 
@@ -482,7 +482,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns)
     return ns_until_next_turn(d, now_ns);
 }
 
-unsigned slave_drain_highest_fill_permille(const struct slave_drain *d)
+unsigned slave_drain_fullest_run_permille(const struct slave_drain *d)
 {
     unsigned most = 0;
     for (const struct slave_run *r = d->runs; r; r = r->next) {

@@ -327,7 +327,7 @@ uint64_t slave_drain_turn(struct slave_drain *d, uint64_t now_ns);
 
 /* Returns the highest fill (used bytes / quota) of the runs in the pool, in
  * thousandths. */
-unsigned slave_drain_highest_fill_permille(const struct slave_drain *d);
+unsigned slave_drain_fullest_run_permille(const struct slave_drain *d);
 /* Returns the number of runs in the pool, i.e. not closed; counts also those
  * whose archive cannot be opened. */
 unsigned slave_drain_count_open_runs(const struct slave_drain *d);
@@ -375,7 +375,7 @@ bool slave_run_are_all_processes_dead(const struct slave_run *run);
 void slave_run_release_pool_lock(struct slave_drain *d);
 void slave_run_try_close(struct slave_drain *d, struct slave_run *run,
                          uint64_t now_ns);
-void slave_run_enforce_limits(struct slave_drain *d);
+void slave_run_remove_oldest_over_limits(struct slave_drain *d);
 
 /* drain/run_removal.c: frees the data of dead processes all of whose records
  * are committed; the database keeps their rows. At most once a second for a
@@ -403,9 +403,9 @@ void slave_watch_stop_watching_run(struct slave_drain *d,
 struct slave_spare_segments;
 /* Takes over the spare segment `name`, which an earlier slave left in the
  * directory of the run. */
-void slave_spare_segments_reopen_existing(struct slave_drain *d,
-                                          struct slave_run *run,
-                                          const char *name);
+void slave_spare_segments_reopen_by_name(struct slave_drain *d,
+                                         struct slave_run *run,
+                                         const char *name);
 /* Does nothing before slave_spare_segments_next_ns(). Turns the spare segments
  * that processes have taken into ordinary ones, and makes new spare segments;
  * removes all of them if no process took one for 30 s. */
@@ -417,8 +417,8 @@ void slave_spare_segments_convert_and_refill(struct slave_drain *d,
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run);
 /* Removes all spare segments that no process has taken and turns the others
  * into ordinary segments. Returns how many had been taken. */
-unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
-                                                      struct slave_run *run);
+unsigned slave_spare_segments_remove_or_convert_all(struct slave_drain *d,
+                                                    struct slave_run *run);
 /* Frees the slave's data about the run's spare segments; their files stay. */
 void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run);
 

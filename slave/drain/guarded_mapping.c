@@ -119,8 +119,8 @@ bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
            slave_guarded_call(v, copy_or_zero_bytes, &b);
 }
 
-bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
-                        size_t to)
+bool slave_guarded_zero_bytes(const struct slave_guarded_mapping *v,
+                              size_t from, size_t to)
 {
     struct bytes b = {v->data + from, NULL, to - from};
     return from <= to && to <= v->len &&

@@ -14,8 +14,8 @@
  * and check only a copy.
  *
  * Invariant: a mapping covers bytes that the file had when it was made; only
- * slave_guarded_zero() writes through it. Thread: any, but one thread at a time
- * for each mapping; slave_guarded_open: the loop only.
+ * slave_guarded_zero_bytes() writes through it. Thread: any, but one thread at
+ * a time for each mapping; slave_guarded_open: the loop only.
  */
 #ifndef IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
 #define IPS_SLAVE_DRAIN_GUARDED_MAPPING_H
@@ -53,7 +53,7 @@ bool slave_guarded_call(const struct slave_guarded_mapping *v,
                         void (*look)(void *), void *arg);
 bool slave_guarded_copy(const struct slave_guarded_mapping *v, size_t at,
                         void *out, size_t len);
-bool slave_guarded_zero(const struct slave_guarded_mapping *v, size_t from,
-                        size_t to);
+bool slave_guarded_zero_bytes(const struct slave_guarded_mapping *v,
+                              size_t from, size_t to);
 
 #endif

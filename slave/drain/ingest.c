@@ -362,8 +362,8 @@ static const char *copy_damaged_segment(struct slave_run *run,
                    : "a copy of its beginning is kept";
 }
 
-static void give_up_damaged_segment(struct slave_run *run,
-                                    struct slave_segment *seg)
+static void copy_and_give_up_damaged_segment(struct slave_run *run,
+                                             struct slave_segment *seg)
 {
     slave_run_mark_dirty(run);
     slave_segment_mark_dirty(seg);
@@ -535,7 +535,7 @@ static int read_records(struct slave_drain *d, struct slave_run *run,
             look.most = SLAVE_READ_BYTES;
         }
         if (wrong || look.stop_reason == SLAVE_STOP_WRONG) {
-            give_up_damaged_segment(run, seg);
+            copy_and_give_up_damaged_segment(run, seg);
             return 0;
         }
         if (look.stop_reason == SLAVE_STOP_MORE)
@@ -579,7 +579,7 @@ static void read_and_finish_segment(struct slave_drain *d,
         rc = IPS_E_CORRUPT;
     if (rc < 0) {
         if (!seg->row.given_up && fd >= 0)
-            give_up_damaged_segment(run, seg);
+            copy_and_give_up_damaged_segment(run, seg);
         /* Another program removed the file before the slave read all of it. */
         if (!seg->row.given_up && fd < 0) {
             seg->row.given_up = true;

@@ -89,7 +89,7 @@ static void store_load_sample(struct slave_drain *d, struct slave_run *r,
     r->load_looks++;
 }
 
-uint64_t slave_load_next_measurement_ns(const struct slave_drain *d)
+uint64_t slave_load_time_of_next_measurement_ns(const struct slave_drain *d)
 {
     for (const struct slave_run *r = d->runs; r; r = r->next)
         if (has_living_process(r))

@@ -26,11 +26,11 @@ struct slave_load {
 /* Parses a line like "0.52 0.58 0.59 2/613 12345"; false: malformed. */
 bool slave_load_parse(const char *text, struct slave_load *out);
 
-/* Does nothing before slave_load_next_measurement_ns(). Measures the machine's
- * load and stores it for all runs with a living process. */
+/* Does nothing before slave_load_time_of_next_measurement_ns(). Measures the
+ * machine's load and stores it for all runs with a living process. */
 void slave_load_sample_for_live_runs(struct slave_drain *d, uint64_t now_ns);
 /* Returns the monotonic time of the next measurement; UINT64_MAX: no run has a
  * living process. */
-uint64_t slave_load_next_measurement_ns(const struct slave_drain *d);
+uint64_t slave_load_time_of_next_measurement_ns(const struct slave_drain *d);
 
 #endif

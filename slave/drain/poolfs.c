@@ -22,7 +22,7 @@ static bool is_owner_allowed(const struct stat *st)
     return me == 0 || st->st_uid == me;
 }
 
-int slave_poolfs_open_dir(int at, const char *name, struct ips_err *err)
+int slave_poolfs_open_trusted_dir(int at, const char *name, struct ips_err *err)
 {
     struct stat st;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

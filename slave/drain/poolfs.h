@@ -21,8 +21,8 @@
 /* Opens directory `name` in `at` (AT_FDCWD allowed). It must not be a symlink
  * and must belong to the slave's user or root. Returns the descriptor or a
  * negative code. */
-int slave_poolfs_open_dir(int at, const char *name,
-                          struct ips_err *err) IPS_MUST_USE;
+int slave_poolfs_open_trusted_dir(int at, const char *name,
+                                  struct ips_err *err) IPS_MUST_USE;
 
 /* Reads and checks the control file of a run's directory. IPS_E_NOT_FOUND:
  * there is none. Every text in *out ends with a NUL. */

@@ -111,9 +111,9 @@ static void reclaim_fully_read_segment(struct slave_drain *d,
         /* Zero the records first, set DRAINED last: once the segment is
          * DRAINED, its writer may append records, and relies on zeroes after
          * its last record. */
-        bool zero =
-            seg->mapping.data &&
-            slave_guarded_zero(&seg->mapping, head.header_bytes, seg->row.at);
+        bool zero = seg->mapping.data &&
+                    slave_guarded_zero_bytes(&seg->mapping, head.header_bytes,
+                                             seg->row.at);
         if (ips_segment_zero_and_set_drained(fd, zero ? seg->row.at : 0, &err) <
             0)
             ips_log_warn("run %s: segment %s: %s", run->row.name, seg->row.file,

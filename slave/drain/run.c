@@ -470,7 +470,7 @@ static void remove_pool_directory(struct slave_drain *d, struct slave_run *run)
 static void close_run(struct slave_drain *d, struct slave_run *run)
 {
     struct ips_err err = {0};
-    if (slave_spare_segments_withdraw_and_remove_all(d, run) != 0 ||
+    if (slave_spare_segments_remove_or_convert_all(d, run) != 0 ||
         slave_watch_scan_run_directory(d, run, slave_now_ns()) != 0)
         return; /* a new process appeared: the run is not over */
     /* last read of the control file, which is removed with the directory */
@@ -669,7 +669,7 @@ static void measure_graph_file(struct slave_run *run)
         stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-void slave_run_enforce_limits(struct slave_drain *d)
+void slave_run_remove_oldest_over_limits(struct slave_drain *d)
 {
     uint64_t sum = 0, now = slave_real_ns();
     for (struct slave_run *r = d->runs; r; r = r->next) {

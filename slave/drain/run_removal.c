@@ -9,20 +9,21 @@
 /* Returns true if the slave's data about the image can be freed: its process is
  * dead, the database says so, and it is in the slave's pid namespace (in
  * another one, its death would be only a guess). */
-static bool can_free_image(const struct slave_drain *d,
-                           const struct slave_image *i)
+static bool can_free_data_of_image(const struct slave_drain *d,
+                                   const struct slave_image *i)
 {
     return i->state == SLAVE_IMAGE_DEAD && i->death_marked &&
            i->pidns == d->pidns;
 }
 
-static void free_dead_streams(struct slave_drain *d, struct slave_run *run)
+static void free_unused_streams_and_mark_images(struct slave_drain *d,
+                                                struct slave_run *run)
 {
     run->streams_tail = NULL;
     for (struct slave_stream **p = &run->streams; *p;) {
         struct slave_stream *st = *p;
         if (!st->in_use && st->stored && !st->dirty &&
-            can_free_image(d, st->image)) {
+            can_free_data_of_image(d, st->image)) {
             *p = st->next;
             slave_hashmap_remove(&run->stream_map, &st->link);
             free(st);
@@ -52,10 +53,10 @@ void slave_run_free_dead_processes(struct slave_drain *d, struct slave_run *run,
         if (s->stream)
             s->stream->in_use = true;
     }
-    free_dead_streams(d, run);
+    free_unused_streams_and_mark_images(d, run);
     for (struct slave_image **p = &run->images; *p;) {
         struct slave_image *i = *p;
-        if (i->in_use || !can_free_image(d, i)) {
+        if (i->in_use || !can_free_data_of_image(d, i)) {
             p = &i->next;
             continue;
         }

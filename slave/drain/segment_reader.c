@@ -147,7 +147,7 @@ int slave_segment_reader_read_header(struct slave_segment *seg,
 
 /* Fast path: returns the size of a record of the most common types, which
  * contain no length to check; 0 for other records. */
-static size_t common_call_record_bytes(uint32_t word)
+static size_t record_bytes_if_common_call(uint32_t word)
 {
     uint32_t type = word & 0xffu;
     size_t n = record_bytes_from_head_word(word);
@@ -170,7 +170,7 @@ static size_t check_and_count_records(struct slave_image *image,
     *records = 0;
     while (at < len) {
         uint32_t word = slave_read_record_head_word(p + at);
-        size_t n = common_call_record_bytes(word);
+        size_t n = record_bytes_if_common_call(word);
         if (n == 0 || len - at < n)
             n = ips_rec_check_and_get_length(p + at, len - at);
         if (n == 0)

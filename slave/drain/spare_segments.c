@@ -191,7 +191,7 @@ void slave_spare_segments_convert_and_refill(struct slave_drain *d,
     if (ips_sub_sat(now_ns, sp->taken_ns) < UNUSED_NS)
         make_missing_spare_segments(d, run);
     else
-        (void)slave_spare_segments_withdraw_and_remove_all(d, run);
+        (void)slave_spare_segments_remove_or_convert_all(d, run);
 }
 
 uint64_t slave_spare_segments_next_ns(const struct slave_run *run)
@@ -213,8 +213,8 @@ static bool withdraw_spare(int fd)
     return !is_spare_taken(fd);
 }
 
-unsigned slave_spare_segments_withdraw_and_remove_all(struct slave_drain *d,
-                                                      struct slave_run *run)
+unsigned slave_spare_segments_remove_or_convert_all(struct slave_drain *d,
+                                                    struct slave_run *run)
 {
     struct slave_spare_segments *sp = run->spare_segments;
     unsigned taken = 0;
@@ -246,9 +246,9 @@ void slave_spare_segments_free(struct slave_drain *d, struct slave_run *run)
     run->spare_segments = NULL;
 }
 
-void slave_spare_segments_reopen_existing(struct slave_drain *d,
-                                          struct slave_run *run,
-                                          const char *name)
+void slave_spare_segments_reopen_by_name(struct slave_drain *d,
+                                         struct slave_run *run,
+                                         const char *name)
 {
     struct ips_err err = {0};
     struct stat st;

@@ -242,7 +242,7 @@ static void store_row_if_process_changed_program(struct examined_process *l)
     store_unrecorded_row(l, &row);
 }
 
-void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns)
+void slave_unrecorded_scan_due_processes(struct slave_drain *d, uint64_t now_ns)
 {
     unsigned budget = PER_LOOK;
     if (now_ns < d->next_unrecorded_ns)
@@ -309,8 +309,8 @@ static void add_distinct_activity_text(struct activity_texts *w,
 
 /* Writes the name of the last recorded process that had the pid; if none had
  * it, a text with the pid. */
-static void format_process_name(const struct activity_texts *w, uint32_t pid,
-                                char *out, size_t size)
+static void format_process_name_of_pid(const struct activity_texts *w,
+                                       uint32_t pid, char *out, size_t size)
 {
     for (uint32_t i = w->b->proc_count; i > 0; i--)
         if (w->b->procs[i - 1].pid == pid) {
@@ -320,8 +320,8 @@ static void format_process_name(const struct activity_texts *w, uint32_t pid,
     snprintf(out, size, "process %u of %s", pid, w->machine);
 }
 
-static void add_process_text(struct activity_texts *w, const char *what,
-                             const char *name)
+static void add_activity_text_of_process(struct activity_texts *w,
+                                         const char *what, const char *name)
 {
     char text[256];
     snprintf(text, sizeof(text),
@@ -344,9 +344,10 @@ static int compare_rows_by_object(const void *va, const void *vb)
 
 /* If several processes map the memory object of rows [from, to) and at least
  * one may write it, adds a line about it. The rows are sorted by pid. */
-static void describe_shared_memory(struct activity_texts *w,
-                                   const struct slave_unrecorded_row *rows,
-                                   uint32_t from, uint32_t to)
+static void
+add_text_if_memory_is_shared(struct activity_texts *w,
+                             const struct slave_unrecorded_row *rows,
+                             uint32_t from, uint32_t to)
 {
     char first[96], second[96], others[48] = "", text[512];
     uint32_t users = 0, pids[2] = {0, 0};
@@ -361,8 +362,8 @@ static void describe_shared_memory(struct activity_texts *w,
     }
     if (users < 2 || !written)
         return;
-    format_process_name(w, pids[0], first, sizeof(first));
-    format_process_name(w, pids[1], second, sizeof(second));
+    format_process_name_of_pid(w, pids[0], first, sizeof(first));
+    format_process_name_of_pid(w, pids[1], second, sizeof(second));
     if (users > 2)
         snprintf(others, sizeof(others), " and %u more", users - 2);
     snprintf(text, sizeof(text),
@@ -385,22 +386,23 @@ static void describe_rows(struct activity_texts *w,
             while (to < count && rows[to].kind == SLAVE_UNSEEN_SHARED &&
                    rows[to].dev == rows[i].dev && rows[to].ino == rows[i].ino)
                 to++;
-            describe_shared_memory(w, rows, i, to);
+            add_text_if_memory_is_shared(w, rows, i, to);
             continue;
         }
-        format_process_name(w, rows[i].pid, name, sizeof(name));
-        add_process_text(w,
-                         rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
-                         : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
-                                                            : rows[i].path,
-                         name);
+        format_process_name_of_pid(w, rows[i].pid, name, sizeof(name));
+        add_activity_text_of_process(
+            w,
+            rows[i].kind == SLAVE_UNSEEN_URING ? "io_uring"
+            : rows[i].kind == SLAVE_UNSEEN_AIO ? "kernel AIO"
+                                               : rows[i].path,
+            name);
     }
 }
 
 uint32_t
-slave_unrecorded_count_call_rows(const struct ips_built *b,
-                                 const struct slave_unrecorded_row *rows,
-                                 uint32_t count)
+slave_unrecorded_count_communication(const struct ips_built *b,
+                                     const struct slave_unrecorded_row *rows,
+                                     uint32_t count)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->unrecorded_count; i++)
@@ -422,9 +424,9 @@ uint32_t slave_unrecorded_describe(const struct ips_built *b,
     if (sorted && w.text_line) {
         for (uint32_t i = 0; i < b->unrecorded_count; i++) {
             char name[96];
-            format_process_name(&w, b->procs[b->unrecorded[i].process].pid,
-                                name, sizeof(name));
-            add_process_text(&w, b->unrecorded[i].what, name);
+            format_process_name_of_pid(
+                &w, b->procs[b->unrecorded[i].process].pid, name, sizeof(name));
+            add_activity_text_of_process(&w, b->unrecorded[i].what, name);
         }
         if (count)
             memcpy(sorted, rows, count * sizeof(*rows));

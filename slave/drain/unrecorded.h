@@ -24,7 +24,8 @@ struct slave_drain;
 
 /* Searches for unrecorded activity in the processes whose next search is due, a
  * few in each call. */
-void slave_unrecorded_scan(struct slave_drain *d, uint64_t now_ns);
+void slave_unrecorded_scan_due_processes(struct slave_drain *d,
+                                         uint64_t now_ns);
 
 /* maximum number of lines from slave_unrecorded_describe() */
 #define SLAVE_UNSEEN_LINES 32u
@@ -42,9 +43,9 @@ uint32_t slave_unrecorded_describe(const struct ips_built *b,
  * that the build found (without runtimes) and the rows about io_uring and AIO.
  * Shared memory and runtimes do not count. */
 uint32_t
-slave_unrecorded_count_call_rows(const struct ips_built *b,
-                                 const struct slave_unrecorded_row *rows,
-                                 uint32_t count);
+slave_unrecorded_count_communication(const struct ips_built *b,
+                                     const struct slave_unrecorded_row *rows,
+                                     uint32_t count);
 
 /* Parses a line of /proc/PID/maps into a row's dev, ino, path and kind. Returns
  * false if the mapping is of no interest. Mappings of files below `pool` belong

@@ -138,7 +138,7 @@ static void add_run_of_directory(struct slave_drain *d, const char *name)
     struct slave_run *run = slave_drain_find_run(d, name);
     if (run && run->in_pool)
         return;
-    int fd = slave_poolfs_open_dir(d->pool_fd, name, &err);
+    int fd = slave_poolfs_open_trusted_dir(d->pool_fd, name, &err);
     if (fd < 0) {
         ips_log_debug("pool: %s", err.msg);
         return;
@@ -270,7 +270,7 @@ int slave_watch_scan_run_directory(struct slave_drain *d, struct slave_run *run,
     run->scan_now = false;
     while ((e = readdir(dir))) {
         if (strncmp(e->d_name, IPS_SPARE_PREFIX, strlen(IPS_SPARE_PREFIX)) == 0)
-            slave_spare_segments_reopen_existing(d, run, e->d_name);
+            slave_spare_segments_reopen_by_name(d, run, e->d_name);
         if (!is_segment_name(e->d_name))
             continue;
         struct slave_segment *s = slave_run_find_segment(run, e->d_name);

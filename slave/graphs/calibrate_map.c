@@ -12,8 +12,9 @@ struct local_curves {
     uint32_t tcp, local;
 };
 
-static int parse_time_curve(const Ips__MessageTimeCurve *from,
-                            struct ips_curve *to, struct ips_err *err)
+static int build_checked_curve_of_message(const Ips__MessageTimeCurve *from,
+                                          struct ips_curve *to,
+                                          struct ips_err *err)
 {
     int rc = 0;
     if (from->n_bytes != from->n_ns || from->n_bytes > IPS_CURVE_POINTS)
@@ -74,7 +75,8 @@ int slave_graph_set_message_time_curves(struct slave_graph *g,
     if (!m->curve)
         return ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
     for (size_t k = 0; k < ask->n_message_times; k++) {
-        int rc = parse_time_curve(ask->message_times[k], &m->curve[k], err);
+        int rc = build_checked_curve_of_message(ask->message_times[k],
+                                                &m->curve[k], err);
         if (rc < 0)
             return rc;
         m->curve_count++;

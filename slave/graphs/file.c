@@ -92,7 +92,7 @@ struct file_header {
 
 static uint64_t compute_header_checksum(const struct file_header *h)
 {
-    return slave_wordhash(1, h, offsetof(struct file_header, head_check));
+    return slave_hash_bytes(1, h, offsetof(struct file_header, head_check));
 }
 
 static uint64_t round_up_to_8(uint64_t bytes)

@@ -15,19 +15,19 @@
 
 uint64_t slave_snapshot_compute_key(const struct slave_snapshot *s)
 {
-    uint64_t h = slave_wordhash(s->archive_bytes, s->control.run,
-                                sizeof(s->control.run));
+    uint64_t h = slave_hash_bytes(s->archive_bytes, s->control.run,
+                                  sizeof(s->control.run));
     for (int i = 0; i < IPS_LOST_COUNT; i++) {
         const uint64_t lost = s->control.lost[i];
-        h = slave_wordhash(h, &lost, sizeof(lost));
+        h = slave_hash_bytes(h, &lost, sizeof(lost));
     }
     for (uint32_t i = 0; i < s->stream_count; i++) {
         const struct slave_stream_row *r = &s->streams[i];
         const uint64_t part[] = {
             r->number,    r->records,          r->dead,        r->dead_status,
             r->dead_t_ns, s->control.root_pid, r->head.begun.t};
-        h = slave_wordhash(h, part, sizeof(part));
-        h = slave_wordhash(h, r->lost, sizeof(r->lost));
+        h = slave_hash_bytes(h, part, sizeof(part));
+        h = slave_hash_bytes(h, r->lost, sizeof(r->lost));
     }
     return h;
 }
@@ -102,7 +102,7 @@ static void write_graph_file_if_run_closed(struct slave_graph *g)
                      err.msg);
 }
 
-void slave_graphs_write_files(struct slave_graphs *gs)
+void slave_graphs_write_pending_files(struct slave_graphs *gs)
 {
     for (struct slave_graph *g = gs->list; g; g = g->next)
         if (g->needs_write)
@@ -170,7 +170,7 @@ static bool is_in_use_or_recent(const struct slave_graph *g, unsigned number,
 
 /* Drops the least recently used graphs until the limits on count, nodes and
  * memory are met; keeps graphs that are in use or were used recently. */
-static void evict_unused_graphs(struct slave_graphs *gs)
+static void evict_lru_graphs_over_limits(struct slave_graphs *gs)
 {
     unsigned kept = 0;
     uint64_t nodes = 0, now = now_ns();
@@ -246,7 +246,7 @@ void slave_graphs_release_graph_and_evict(struct slave_graphs *gs,
 {
     if (g)
         g->refs--;
-    evict_unused_graphs(gs);
+    evict_lru_graphs_over_limits(gs);
 }
 
 int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
@@ -268,9 +268,9 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
                        run, (unsigned long long)generation);
 }
 
-int slave_graphs_verify_part_or_discard(struct slave_graph *g,
-                                        enum slave_graphfile_part part,
-                                        struct ips_err *err)
+int slave_graphs_verify_section_or_remove_file(struct slave_graph *g,
+                                               enum slave_graphfile_part part,
+                                               struct ips_err *err)
 {
     char path[IPS_PATH_BYTES + 16];
     if (slave_graphfile_check_part(&g->file, &g->b.g, part))
@@ -390,8 +390,8 @@ static int build_graph(struct slave_graphs *gs, struct slave_graph *g,
     return rc < 0 ? ips_err_wrap(err, rc, "run %s", g->snap->run) : 0;
 }
 
-struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
-                                            struct ips_err *err)
+struct slave_store *slave_graphs_get_or_open_store(struct slave_graphs *gs,
+                                                   struct ips_err *err)
 {
     if (!gs->store && gs->db[0] &&
         slave_store_open(gs->db, &gs->store, err) < 0)
@@ -408,7 +408,7 @@ static void store_summary_tables_if_outdated(struct slave_graphs *gs,
     int rc = 0;
     if (!gs->db[0] || !g->snap->run_id)
         return;
-    if (!slave_graphs_open_store(gs, &err))
+    if (!slave_graphs_get_or_open_store(gs, &err))
         rc = err.code;
     struct slave_irt_row has;
     if (rc == 0 &&
@@ -484,7 +484,7 @@ int slave_graphs_get_or_build(struct slave_graphs *gs,
     g->refs = 1;
     put_graph_first_and_set_use_time(gs, g);
     drop_other_unused_graphs_of_run(gs, g);
-    evict_unused_graphs(gs);
+    evict_lru_graphs_over_limits(gs);
     *out = g;
     return 0;
 }

@@ -166,15 +166,15 @@ int slave_graphs_acquire_by_generation(struct slave_graphs *gs, const char *run,
 /* Checks that this part of the graph's file is intact; call before reading the
  * part's arrays in `g`. IPS_E_BUSY: the file is damaged and was removed; the
  * next question builds the graph again. */
-int slave_graphs_verify_part_or_discard(struct slave_graph *g,
-                                        enum slave_graphfile_part part,
-                                        struct ips_err *err) IPS_MUST_USE;
+int slave_graphs_verify_section_or_remove_file(
+    struct slave_graph *g, enum slave_graphfile_part part,
+    struct ips_err *err) IPS_MUST_USE;
 void slave_graphs_release_graph_and_evict(struct slave_graphs *gs,
                                           struct slave_graph *g);
 
 /* Writes the files of graphs that were not written before the answer was sent
  * (SLAVE_GRAPHS_WRITE_LATER_NODES). */
-void slave_graphs_write_files(struct slave_graphs *gs);
+void slave_graphs_write_pending_files(struct slave_graphs *gs);
 
 /* The committed data of a run, in the form that a build reads. */
 struct slave_input {
@@ -204,15 +204,15 @@ int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
 void slave_profile_cache_free(struct slave_profile_cache *c);
 /* Returns the slave's database for the worker, which the first call opens;
  * NULL: there is none, or it cannot be opened. */
-struct slave_store *slave_graphs_open_store(struct slave_graphs *gs,
-                                            struct ips_err *err);
+struct slave_store *slave_graphs_get_or_open_store(struct slave_graphs *gs,
+                                                   struct ips_err *err);
 /* Fills *names with the procedure names of the code locations of `map`, which
  * belongs to the graph's run. */
-int slave_graph_find_symbol_names(struct slave_graphs *gs,
-                                  const struct slave_graph *g,
-                                  const struct ips_codemap *map,
-                                  struct slave_symbols *names,
-                                  struct ips_err *err) IPS_MUST_USE;
+int slave_graph_fill_symbol_names_of_map(struct slave_graphs *gs,
+                                         const struct slave_graph *g,
+                                         const struct ips_codemap *map,
+                                         struct slave_symbols *names,
+                                         struct ips_err *err) IPS_MUST_USE;
 
 /* Sets the peers of the graph's channel ends to rows[count] and updates the
  * graph to match. Does nothing if the peers are the same as before. IPS_E_BUSY:

@@ -39,8 +39,8 @@ bool slave_incremental_fits_memory(const struct ips_build_input *in)
     return bytes <= room / 6;
 }
 
-static bool has_grown_enough(const struct slave_incremental *w,
-                             const struct slave_snapshot *s)
+static bool has_snapshot_grown_since_last_try(const struct slave_incremental *w,
+                                              const struct slave_snapshot *s)
 {
     return s->archive_bytes >= SLAVE_INCREMENTAL_MIN_BYTES &&
            s->archive_bytes >= w->tried + w->tried / 4;
@@ -71,7 +71,8 @@ int slave_incremental_build_or_whole_build(struct slave_incremental *w,
         rc = ips_build_new_records_if_possible(&w->build, in, out, took, &done,
                                                err);
     if (rc == 0 && !done && !s->closed && begin &&
-        !slave_incremental_is_memory_short() && has_grown_enough(w, s) &&
+        !slave_incremental_is_memory_short() &&
+        has_snapshot_grown_since_last_try(w, s) &&
         slave_incremental_fits_memory(in)) {
         w->tried = s->archive_bytes;
         rc = ips_build_new_records_or_whole_run(&w->build, in, IPS_BUILD_LAG_NS,

@@ -31,7 +31,8 @@ static int make_joins(struct slave_graph *g,
                       struct ips_joins *out, struct ips_err *err)
 {
     struct ips_view view = {0};
-    int rc = slave_graphs_verify_part_or_discard(g, SLAVE_PART_PATH, err);
+    int rc =
+        slave_graphs_verify_section_or_remove_file(g, SLAVE_PART_PATH, err);
     if (rc == 0)
         rc = slave_graph_make_scenario_view(g, scenario, &view, err);
     if (rc == 0)
@@ -61,9 +62,9 @@ int slave_joins_get_or_compute(struct slave_graph *g,
         k->joins = *own;
         memset(own, 0, sizeof(*own));
     }
-    int rc = k->mapped
-                 ? slave_graphs_verify_part_or_discard(g, SLAVE_PART_JOINS, err)
-                 : 0;
+    int rc = k->mapped ? slave_graphs_verify_section_or_remove_file(
+                             g, SLAVE_PART_JOINS, err)
+                       : 0;
     if (rc < 0)
         return rc;
     *used = true;

@@ -226,7 +226,7 @@ int slave_live_tables_store_if_changed(struct slave_graphs *gs,
     uint64_t t = now_ns();
     if (!f->tables || f->stored == f->key || !gs->db[0] || !f->run_id)
         return 0;
-    if (!slave_graphs_open_store(gs, err))
+    if (!slave_graphs_get_or_open_store(gs, err))
         return err->code;
     int rc = slave_store_replace_summary_tables(
         gs->store, f->run_id, f->key, ips_get_incremental_tables(f->tables),

@@ -72,8 +72,8 @@ static void collect_record_types(uint64_t types[4], const uint8_t *p,
 
 /* Adds a frame to the records of its stream, as part of the piece that is being
  * unpacked (number r->piece_count). */
-static int add_frame_to_stream(void *arg, const struct slave_frame *f,
-                               struct ips_err *err)
+static int add_archive_frame_to_stream(void *arg, const struct slave_frame *f,
+                                       struct ips_err *err)
 {
     struct slave_records *r = arg;
     if (f->stream >= r->stream_count)
@@ -121,7 +121,8 @@ static int reserve_record_streams(struct slave_records *r, uint32_t count,
 }
 
 /* Returns the offset of the last of the blocks that begin in [from, to). */
-static uint64_t find_last_block_offset(int fd, uint64_t from, uint64_t to)
+static uint64_t find_last_archive_block_offset(int fd, uint64_t from,
+                                               uint64_t to)
 {
     struct slave_block b;
     uint64_t last = from;
@@ -155,12 +156,12 @@ static int extend_records(struct slave_records *r,
     struct slave_records_piece *part = &r->pieces[r->piece_count];
     rc = slave_archive_unpack_from_offset(s->dir, fd, r->bytes,
                                           s->archive_bytes, &part->map,
-                                          add_frame_to_stream, r, err);
+                                          add_archive_frame_to_stream, r, err);
     if (rc < 0)
         return rc; /* the caller frees `r`, which is incomplete */
     part->until = s->archive_bytes;
     r->piece_count++;
-    r->last_at = find_last_block_offset(fd, r->bytes, s->archive_bytes);
+    r->last_at = find_last_archive_block_offset(fd, r->bytes, s->archive_bytes);
     r->bytes = s->archive_bytes;
     (void)read_block_checksum(fd, 0, &r->first);
     (void)read_block_checksum(fd, r->last_at, &r->last);

@@ -87,10 +87,10 @@ static void add_cpu_clock_reading(struct series_builder *m, uint64_t t,
     *last = (struct point){t, cpu};
 }
 
-static void add_readings_and_wait_of_interval(struct series_builder *m,
-                                              uint32_t word, uint64_t t,
-                                              uint64_t t_ret, uint64_t cpu,
-                                              uint64_t cpu_ret)
+static void add_cpu_and_wait_of_interval(struct series_builder *m,
+                                         uint32_t word, uint64_t t,
+                                         uint64_t t_ret, uint64_t cpu,
+                                         uint64_t cpu_ret)
 {
     uint64_t to = b_stamp_to_ns(m->clock, word, t_ret);
     uint64_t from = ips_min_u64(b_stamp_to_ns(m->clock, word, t), to);
@@ -106,8 +106,7 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 {
     struct ips_rec_io r;
     memcpy(&r, data, sizeof(r));
-    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu,
-                                      r.cpu_ret);
+    add_cpu_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
     uint64_t t = b_stamp_to_ns(m->clock, r.h.word, r.h.t);
     if (type != IPS_REC_SEND || r.op == IPS_OP_CONNECT || r.err ||
         r.result <= 0 || !is_time_in_bins(m, t))
@@ -119,8 +118,8 @@ static void add_io_record(struct series_builder *m, uint32_t type,
 
 /* Handles a record without a duration, whose head is followed by a reading of
  * the CPU clock. */
-static void add_reading_of_instant_record(struct series_builder *m,
-                                          const uint8_t *data)
+static void add_cpu_reading_of_instant_record(struct series_builder *m,
+                                              const uint8_t *data)
 {
     struct {
         struct ips_rec_head h;
@@ -140,8 +139,7 @@ static void add_readings_and_wait_of_interval_record(struct series_builder *m,
         uint64_t t_ret, cpu, cpu_ret;
     } r;
     memcpy(&r, data, sizeof(r));
-    add_readings_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu,
-                                      r.cpu_ret);
+    add_cpu_and_wait_of_interval(m, r.h.word, r.h.t, r.t_ret, r.cpu, r.cpu_ret);
 }
 #define BEGINS_LIKE(record)                                                    \
     _Static_assert(offsetof(struct record, t_ret) == 16 &&                     \
@@ -194,7 +192,7 @@ static void add_cpu_waits_and_messages_of_stream(struct series_builder *m,
         case IPS_REC_SIGNAL:
         case IPS_REC_ACQUIRE_SHORT:
         case IPS_REC_RELEASE_SHORT:
-            add_reading_of_instant_record(m, data);
+            add_cpu_reading_of_instant_record(m, data);
             break;
         default: /* the other record types have no reading of the CPU clock */
             break;

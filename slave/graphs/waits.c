@@ -229,7 +229,8 @@ int slave_graph_make_waits_from_rows(struct slave_graphs *gs,
     if (rc == 0)
         rc = make_sites_of_waits_and_blocked_calls(&k, &g->b.g);
     if (rc == 0)
-        rc = slave_graph_find_symbol_names(gs, g, &w->map, &w->names, err);
+        rc = slave_graph_fill_symbol_names_of_map(gs, g, &w->map, &w->names,
+                                                  err);
     ips_free_large(k.of_stack);
     ips_free_large(k.of_code);
     if (rc < 0)

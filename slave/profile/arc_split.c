@@ -103,7 +103,8 @@ void slave_arc_split_by_procedure(
     void (*put)(void *arg, uint32_t symbol, uint64_t ns), void *arg)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
+    struct slave_arc_source_range v =
+        slave_arc_find_cpu_split_source(a, g, chain, node);
     bool exact = v.source == SLAVE_ARC_EXACT, own = v.source == SLAVE_ARC_OWN;
     uint32_t first = v.first, end = v.first + v.count;
     /* If the thread has entries and exits, its time outside instrumented code
@@ -156,7 +157,8 @@ slave_arc_find_main_procedure(const struct slave_profile_cache *costs,
                               uint32_t node)
 {
     const struct slave_arcs *a = &costs->p.arcs;
-    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
+    struct slave_arc_source_range v =
+        slave_arc_find_cpu_split_source(a, g, chain, node);
     struct slave_arc_part part[MAIN_PROCEDURES_MAX], best = {IPS_NONE, 0};
     uint32_t n = 0, first = v.first, end = v.first + v.count;
     if (v.source == SLAVE_ARC_EXACT)

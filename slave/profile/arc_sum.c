@@ -83,7 +83,8 @@ uint64_t slave_arc_cpu_ns_in_window(const struct slave_arcs *a,
                                     const struct ips_graph *g, uint32_t chain,
                                     uint32_t node, struct slave_window window)
 {
-    struct slave_arc_source_range v = slave_arc_find_source(a, g, chain, node);
+    struct slave_arc_source_range v =
+        slave_arc_find_cpu_split_source(a, g, chain, node);
     return cpu_of_arc_in_window(a, g, &v, node, window);
 }
 
@@ -146,7 +147,7 @@ uint64_t slave_arc_sum_add_window_cpu_of_arc(struct slave_arc_sum *s,
 {
     const struct slave_arcs *a = &s->profile_cache->p.arcs;
     struct slave_arc_source_range v =
-        slave_arc_find_source(a, &s->b->g, chain, node);
+        slave_arc_find_cpu_split_source(a, &s->b->g, chain, node);
     uint64_t ns = cpu_of_arc_in_window(a, &s->b->g, &v, node, window);
     add_arc_time_and_divide_among_samples(s, v, node, ns, window);
     return ns;
@@ -158,7 +159,8 @@ void slave_arc_sum_add_given_ns(struct slave_arc_sum *s, uint32_t chain,
 {
     add_arc_time_and_divide_among_samples(
         s,
-        slave_arc_find_source(&s->profile_cache->p.arcs, &s->b->g, chain, node),
+        slave_arc_find_cpu_split_source(&s->profile_cache->p.arcs, &s->b->g,
+                                        chain, node),
         node, ns, window);
 }
 
@@ -210,7 +212,7 @@ static bool has_exact_row_key(const void *arg, uint32_t number)
 static uint64_t pair_hash(uint32_t a, uint32_t b)
 {
     const uint64_t word = (uint64_t)a << 32 | b;
-    return slave_wordhash(7, &word, sizeof(word));
+    return slave_hash_bytes(7, &word, sizeof(word));
 }
 
 static int add_ns_to_sampled_row(struct profile_builder *m, uint32_t chain,

@@ -71,7 +71,7 @@ static bool merge_or_grow_caller_pairs(struct callers_builder *m)
     return true;
 }
 
-static int compare_lock_times(const void *a, const void *b)
+static int compare_lock_times_by_key(const void *a, const void *b)
 {
     const struct slave_lock_time *p = a, *q = b;
     if (p->leaf != q->leaf)
@@ -88,9 +88,9 @@ static size_t sort_and_merge_lock_times(struct slave_lock_time *lock,
 {
     size_t kept = 0;
     if (count)
-        qsort(lock, count, sizeof(*lock), compare_lock_times);
+        qsort(lock, count, sizeof(*lock), compare_lock_times_by_key);
     for (size_t i = 0; i < count; i++) {
-        if (kept && compare_lock_times(&lock[kept - 1], &lock[i]) == 0)
+        if (kept && compare_lock_times_by_key(&lock[kept - 1], &lock[i]) == 0)
             lock[kept - 1].ns = ips_add_sat(lock[kept - 1].ns, lock[i].ns);
         else
             lock[kept++] = lock[i];
@@ -98,7 +98,7 @@ static size_t sort_and_merge_lock_times(struct slave_lock_time *lock,
     return kept;
 }
 
-static bool merge_or_grow_lock_times(struct callers_builder *m)
+static bool ensure_room_for_lock_time(struct callers_builder *m)
 {
     if (m->locks < m->lock_capacity)
         return true;
@@ -135,7 +135,7 @@ static void add_lock_time_if_sample_uses_lock(struct callers_builder *m,
     bool loop = stack->spins && count && !(lock && use.contended);
     if (loop)
         use = (struct slave_lock_use){.site = symbol[0], .caller = symbol[0]};
-    if ((!lock && !loop) || !merge_or_grow_lock_times(m))
+    if ((!lock && !loop) || !ensure_room_for_lock_time(m))
         return;
     m->lock[m->locks++] = (struct slave_lock_time){
         .leaf = symbol[0],

@@ -67,13 +67,11 @@ static uint32_t keep_top_procedures_of_each_bin(struct slave_top_procedure *v,
     return kept;
 }
 
-int slave_window_find_top_procedures(const struct slave_profile_cache *costs,
-                                     const struct ips_built *b,
-                                     const struct slave_proc_names *names,
-                                     const uint64_t *edges, uint32_t bins,
-                                     uint32_t most,
-                                     struct slave_top_procedure **out,
-                                     uint32_t *count, struct ips_err *err)
+int slave_window_find_top_procedures_of_bins(
+    const struct slave_profile_cache *costs, const struct ips_built *b,
+    const struct slave_proc_names *names, const uint64_t *edges, uint32_t bins,
+    uint32_t most, struct slave_top_procedure **out, uint32_t *count,
+    struct ips_err *err)
 {
     const struct ips_procs *p = &costs->p;
     const struct slave_arcs *a = &p->arcs;

@@ -18,7 +18,7 @@ struct slave_top_procedure {
  * greatest first. The rows in *out are in the order of bins. Bin i is the time
  * from edges[i] to edges[i + 1]. A sample counts with its whole weight in the
  * bin in which it was taken. Free *out with ips_free_large. */
-int slave_window_find_top_procedures(
+int slave_window_find_top_procedures_of_bins(
     const struct slave_profile_cache *costs, const struct ips_built *b,
     const struct slave_proc_names *names, const uint64_t *edges, uint32_t bins,
     uint32_t most, struct slave_top_procedure **out, uint32_t *count,

@@ -230,7 +230,8 @@ int slave_sites_set_code_texts_of_rows(struct slave_sites *s,
 {
     if (s->noted_count == 0)
         return 0;
-    int rc = slave_graph_find_symbol_names(gs, g, &s->map, &s->names, err);
+    int rc =
+        slave_graph_fill_symbol_names_of_map(gs, g, &s->map, &s->names, err);
     for (uint32_t i = 0; rc == 0 && i < s->noted_count; i++) {
         struct slave_noted_row *n = &s->noted[i];
         n->text = calloc((size_t)n->count + 1, sizeof(*n->text));

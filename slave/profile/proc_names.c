@@ -34,9 +34,10 @@ static int find_or_add_symbol(struct names_builder *m,
         if (rc < 0)
             return rc;
     }
-    uint64_t hash = slave_wordhash(key->source_line, key->name, key->name_len);
-    hash = slave_wordhash(hash, key->file, key->file_len);
-    hash = slave_wordhash(hash, key->module, strlen(key->module));
+    uint64_t hash =
+        slave_hash_bytes(key->source_line, key->name, key->name_len);
+    hash = slave_hash_bytes(hash, key->file, key->file_len);
+    hash = slave_hash_bytes(hash, key->module, strlen(key->module));
     const struct slave_proc_symbol *const pair[2] = {key, n->symbols};
     *number =
         slave_intern_find_or_add(&m->index, hash, same_symbol, pair, &fresh);

@@ -43,7 +43,7 @@ static int find_or_add_row(struct proc_table_builder *m, uint32_t chain,
     }
     const struct slave_proc_row *const pair[2] = {&key, t->rows};
     uint32_t number = slave_intern_find_or_add(
-        &m->row_index, slave_wordhash(5, &word, sizeof(word)), same_row, pair,
+        &m->row_index, slave_hash_bytes(5, &word, sizeof(word)), same_row, pair,
         &fresh);
     if (number == UINT32_MAX)
         return ips_err_set(m->err, IPS_E_NO_MEMORY, "procedures");

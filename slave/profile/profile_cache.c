@@ -6,16 +6,16 @@
 #include "common/log.h"
 #include "slave/profile/proc_table.h"
 
-int slave_graph_find_symbol_names(struct slave_graphs *gs,
-                                  const struct slave_graph *g,
-                                  const struct ips_codemap *map,
-                                  struct slave_symbols *names,
-                                  struct ips_err *err)
+int slave_graph_fill_symbol_names_of_map(struct slave_graphs *gs,
+                                         const struct slave_graph *g,
+                                         const struct ips_codemap *map,
+                                         struct slave_symbols *names,
+                                         struct ips_err *err)
 {
     struct ips_err db = {0};
     const struct slave_symbol_source from = {
         .helper = gs->helper,
-        .store = slave_graphs_open_store(gs, &db),
+        .store = slave_graphs_get_or_open_store(gs, &db),
         .failures = &gs->failures,
         .run = g->snap->run,
         .created_raw_ns = g->snap->control.created_raw_ns,
@@ -33,7 +33,7 @@ static void store_procedure_rows_unless_stored(struct slave_graphs *gs,
     struct slave_proc_table t;
     struct ips_err err = {0};
     struct slave_irt_row has;
-    if (!g->snap->run_id || !slave_graphs_open_store(gs, &err) ||
+    if (!g->snap->run_id || !slave_graphs_get_or_open_store(gs, &err) ||
         !slave_store_get_summary_tables_state(gs->store, g->snap->run_id,
                                               &has) ||
         has.key != g->snap->key || has.procedures)
@@ -96,7 +96,8 @@ int slave_graph_make_profile_cache_if_missing(struct slave_graphs *gs,
     if (g->snap->closed)
         slave_records_drop(&gs->records, g->snap->run);
     if (rc == 0)
-        rc = slave_graph_find_symbol_names(gs, g, &c->p.map, &c->names, err);
+        rc = slave_graph_fill_symbol_names_of_map(gs, g, &c->p.map, &c->names,
+                                                  err);
     if (rc < 0) {
         slave_profile_cache_free(c);
         return ips_err_wrap(err, rc, "run %s", g->snap->run);

@@ -90,9 +90,9 @@ uint64_t slave_arc_clip_chain_arc_ns(const struct slave_arc_clip *c,
                : ips_add_sat(ns, slave_arc_clip_run_delay_ns(c, node));
 }
 
-void slave_arc_clip_get_ns_after_window_edges(const struct slave_arc_clip *c,
-                                              uint32_t node, uint64_t *past,
-                                              uint64_t *since)
+void slave_arc_clip_get_node_ns_past_edges(const struct slave_arc_clip *c,
+                                           uint32_t node, uint64_t *past,
+                                           uint64_t *since)
 {
     uint64_t end = time_of_node(c, node);
     *past = ips_sub_sat(end, c->axis.to_ns);
@@ -105,7 +105,7 @@ uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
                                      uint32_t node, uint64_t ns)
 {
     uint64_t past, since;
-    slave_arc_clip_get_ns_after_window_edges(c, node, &past, &since);
+    slave_arc_clip_get_node_ns_past_edges(c, node, &past, &since);
     return ips_sub_sat(ns, past) - ips_sub_sat(ns, since);
 }
 

@@ -62,9 +62,9 @@ uint64_t slave_arc_clip_cross_arc_ns(const struct slave_arc_clip *c,
  * *since to the ns from the window's end and start to the node's time. An
  * interval of `ns` that ends at the node has max(ns - *past, 0) - max(ns -
  * *since, 0) ns in the window. */
-void slave_arc_clip_get_ns_after_window_edges(const struct slave_arc_clip *c,
-                                              uint32_t node, uint64_t *past,
-                                              uint64_t *since);
+void slave_arc_clip_get_node_ns_past_edges(const struct slave_arc_clip *c,
+                                           uint32_t node, uint64_t *past,
+                                           uint64_t *since);
 /* Whether the node's time is in the window. */
 bool slave_arc_clip_contains_node(const struct slave_arc_clip *c,
                                   uint32_t node);

@@ -109,7 +109,7 @@ static int fill_symbols_page(struct slave_graph_ask *j, Ips__PortionsAnswer *a)
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
     Ips__PortionSymbol *rows =
-        slave_graph_replace_answer_rows(j, n, sizeof(*rows));
+        slave_graph_reallocate_answer_rows(j, n, sizeof(*rows));
     if (!texts || !rows)
         return ips_err_set(p->err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {
@@ -225,7 +225,7 @@ static void add_windowed_arc_shares(struct slave_graph_ask *j)
 static void append_node_ns_after_window_edges(struct arc_profile *p)
 {
     uint64_t past, since;
-    slave_arc_clip_get_ns_after_window_edges(&p->cut, p->node, &past, &since);
+    slave_arc_clip_get_node_ns_past_edges(&p->cut, p->node, &past, &since);
     if (since == 0 || p->rc < 0)
         return;
     p->rc = B_MORE(p->window_node, p->err);

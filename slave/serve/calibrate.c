@@ -25,7 +25,7 @@ struct calibrate_job {
     } answer;
 };
 
-static struct calibrate_job *calibrate_job_of(struct slave_job *job)
+static struct calibrate_job *cast_to_calibrate_job(struct slave_job *job)
 {
     return (struct calibrate_job *)(void *)job;
 }
@@ -33,7 +33,7 @@ static struct calibrate_job *calibrate_job_of(struct slave_job *job)
 static void release_calibrate_job(struct slave_job *job,
                                   struct slave_graphs *graphs)
 {
-    struct calibrate_job *m = calibrate_job_of(job);
+    struct calibrate_job *m = cast_to_calibrate_job(job);
     (void)graphs;
     if (m->open)
         slave_trip_close(&m->trip);
@@ -43,7 +43,7 @@ static void release_calibrate_job(struct slave_job *job,
 static void start_echo_server_and_answer(struct slave_job *job,
                                          struct slave_graphs *graphs)
 {
-    struct calibrate_job *m = calibrate_job_of(job);
+    struct calibrate_job *m = cast_to_calibrate_job(job);
     const Ips__EchoAsk *ask = m->ask->echo;
     Ips__EchoAnswer *a = &m->answer.echo;
     int rc = 0;
@@ -90,7 +90,7 @@ static int connect_to_echo_server_unless_open(struct calibrate_job *m,
 static void measure_trips_of_next_length_and_answer(struct slave_job *job,
                                                     struct slave_graphs *graphs)
 {
-    struct calibrate_job *m = calibrate_job_of(job);
+    struct calibrate_job *m = cast_to_calibrate_job(job);
     const Ips__TripAsk *ask = m->ask->trip;
     Ips__TripAnswer *a = &m->answer.trip;
     struct slave_trip_result found = {0};
@@ -121,7 +121,7 @@ static void measure_trips_of_next_length_and_answer(struct slave_job *job,
 static void measure_machine_and_answer(struct slave_job *job,
                                        struct slave_graphs *graphs)
 {
-    struct calibrate_job *m = calibrate_job_of(job);
+    struct calibrate_job *m = cast_to_calibrate_job(job);
     Ips__ReadyAnswer *a = &m->answer.ready;
     struct slave_ready ready;
     (void)graphs;

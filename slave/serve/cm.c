@@ -357,7 +357,7 @@ static struct wire *wire_new(struct slave_serve *v, struct ips_peer *peer)
     return w;
 }
 
-static void on_accept(struct ips_peer *peer, void *arg)
+static void add_wire_of_accepted_peer_or_close(struct ips_peer *peer, void *arg)
 {
     struct slave_serve *v = arg;
     unsigned strangers = 0;
@@ -544,8 +544,9 @@ void slave_cm_start_listening(struct slave_serve *v)
     v->cm = calloc(1, sizeof(*v->cm));
     if (!v->cm || strcmp(o->listen, "none") == 0)
         return;
-    if (ips_listener_new(v->s->base, o->listen, on_accept, v, &v->cm->listener,
-                         &err) < 0) {
+    if (ips_listener_new(v->s->base, o->listen,
+                         add_wire_of_accepted_peer_or_close, v,
+                         &v->cm->listener, &err) < 0) {
         v->cm->listener = NULL;
         ips_log_warn("--listen: %s; talking through the master to other slaves",
                      err.msg);

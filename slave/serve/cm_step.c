@@ -196,7 +196,8 @@ static void fill_progress_answer(struct slave_graph_ask *j)
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a =
         slave_cm_init_answer_of_job(j, IPS__CM_ANSWER__KIND__TOLD);
-    const struct ips_cm_counts *n = c->async  ? ips_cm_async_counts(c->async)
+    const struct ips_cm_counts *n = c->async
+                                        ? ips_cm_async_get_counters(c->async)
                                     : c->sync ? ips_cm_sync_counts(c->sync)
                                               : NULL;
     a->acks = c->root_acks;
@@ -217,7 +218,7 @@ static void fill_progress_answer(struct slave_graph_ask *j)
 
 /* Reports that the computation failed because another machine, c->blamed, sent
  * an invalid message. */
-static void fill_blamed_answer_and_free_engine(struct slave_graph_ask *j)
+static void fill_answer_blaming_peer_and_free_engine(struct slave_graph_ask *j)
 {
     struct slave_cm *c = j->cm;
     Ips__CmAnswer *a =
@@ -245,8 +246,9 @@ static int store_final_values_and_fill_answer(struct slave_graph_ask *j)
                       : ips_cm_sync_move_result_out(c->sync, &est, &j->job.err);
     if (rc < 0)
         return rc;
-    const struct ips_cm_counts *n =
-        c->async ? ips_cm_async_counts(c->async) : ips_cm_sync_counts(c->sync);
+    const struct ips_cm_counts *n = c->async
+                                        ? ips_cm_async_get_counters(c->async)
+                                        : ips_cm_sync_counts(c->sync);
     if (g->has_est)
         ips_est_release(&g->est);
     g->est = est;
@@ -517,7 +519,7 @@ void slave_cm_handle_mail_and_compute(struct slave_job *job,
     if (rc == 0)
         rc = compute_and_post_resulting_letters(j);
     if (rc < 0 && c->blamed != IPS_CM_NONE) {
-        fill_blamed_answer_and_free_engine(j);
+        fill_answer_blaming_peer_and_free_engine(j);
         return;
     }
     if (rc < 0) {

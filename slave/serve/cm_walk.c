@@ -90,8 +90,8 @@ int slave_cm_walk_back_and_answer(struct slave_graph_ask *j,
     a->est_ns = est->est[node];
     if (stop != IPS_NO_NODE) {
         struct ips_cm_sender hop;
-        rc = ips_cm_find_peer_and_link_into_node(&c->links, stop, &hop,
-                                                 &j->job.err);
+        rc = ips_cm_find_peer_and_link_of_node(&c->links, stop, &hop,
+                                               &j->job.err);
         if (rc < 0)
             return rc;
         a->crosses = true;

@@ -290,9 +290,9 @@ static uint64_t stamp_ns(const struct ips_segment_header *h,
 
 /* Adds the call site to the row `r`. `ns`: how long the call took, if this row
  * is its end; else 0. */
-static void remember_call_site_of_row(struct events_job *j, struct event_row *r,
-                                      const struct stream_entry *p,
-                                      uint64_t site, uint64_t t_ns, uint64_t ns)
+static void add_call_site_to_row(struct events_job *j, struct event_row *r,
+                                 const struct stream_entry *p, uint64_t site,
+                                 uint64_t t_ns, uint64_t ns)
 {
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
@@ -347,10 +347,10 @@ static void add_io_row(struct events_job *j, const struct stream_entry *p,
     }
     uint32_t kind = ips_rec_type(&io->h);
     bool end = second || kind == IPS_REC_SEND || kind == IPS_REC_RECVCALL;
-    remember_call_site_of_row(j, r, p, io->site, t_ns,
-                              end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
-                                                stamp_ns(h, &io->h, io->h.t))
-                                  : 0);
+    add_call_site_to_row(j, r, p, io->site, t_ns,
+                         end ? ips_sub_sat(stamp_ns(h, &io->h, io->t_ret),
+                                           stamp_ns(h, &io->h, io->h.t))
+                             : 0);
 }
 
 static void add_rows_of_io_call(struct events_job *j,
@@ -389,7 +389,7 @@ static void append_event_row_with_call_site(
     struct event_row *r =
         add_text_row(j, p, type, t_ns, cpu_ns, channel, detail);
     if (r)
-        remember_call_site_of_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
+        add_call_site_to_row(j, r, p, ips_rec_site(rec, own), t_ns, ns);
 }
 
 #define AS(type) ((const struct type *)(const void *)rec)
@@ -418,9 +418,9 @@ static void add_sync_row(struct events_job *j, const struct stream_entry *p,
              s->err ? (err ? err : "?") : "");
     const struct ips_segment_header *h =
         &j->graph->snap->streams[p->stream].head;
-    remember_call_site_of_row(
-        j, r, p, s->site, t_ns,
-        ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t)) : 0);
+    add_call_site_to_row(j, r, p, s->site, t_ns,
+                         ret ? ips_sub_sat(t_ns, stamp_ns(h, &s->h, s->h.t))
+                             : 0);
 }
 
 /* Adds a row for a lock that was taken or released while no thread waited. */

@@ -17,14 +17,14 @@
 
 /* After the last reply to a ReduceAsk: while the master solves the joins,
  * verifies the sections of the graph's file that FinishAsk will read. */
-static void verify_finish_sections_after_reduce(struct slave_graph_ask *j)
+static void verify_sections_for_finish_request(struct slave_graph_ask *j)
 {
     struct ips_err err = {0};
     if (slave_graph_get_request(j)->ask_case == IPS__REQUEST__ASK_REDUCE &&
         j->job.finished && !j->job.err.code && !atomic_load(&j->job.stop) &&
         j->graph &&
-        slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH, &err) <
-            0)
+        slave_graphs_verify_section_or_remove_file(j->graph, SLAVE_PART_PATH,
+                                                   &err) < 0)
         ips_log_warn("%s", err.msg);
 }
 
@@ -32,8 +32,8 @@ static void release_graph_job(struct slave_job *job,
                               struct slave_graphs *graphs)
 {
     struct slave_graph_ask *j = slave_graph_ask_of_job(job);
-    verify_finish_sections_after_reduce(j);
-    slave_sql_release(j, graphs);
+    verify_sections_for_finish_request(j);
+    slave_sql_kill_helper_and_release(j, graphs);
     if (j->shared)
         slave_joins_end_use(&j->graph->joins);
     if (j->graph)
@@ -70,8 +70,8 @@ static void release_graph_job(struct slave_job *job,
     ips__envelope__free_unpacked(j->ask, NULL);
 }
 
-void *slave_graph_replace_answer_rows(struct slave_graph_ask *j, size_t n,
-                                      size_t size)
+void *slave_graph_reallocate_answer_rows(struct slave_graph_ask *j, size_t n,
+                                         size_t size)
 {
     free(j->rows);
     free(j->ptrs);
@@ -127,12 +127,12 @@ static int verify_sections_needed_by_request(struct slave_graph_ask *j)
 {
     if (reads_only_tables(j))
         return 0;
-    int rc = slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH,
-                                                 &j->job.err);
+    int rc = slave_graphs_verify_section_or_remove_file(
+        j->graph, SLAVE_PART_PATH, &j->job.err);
     if (rc < 0 || reads_only_tables_and_path(j))
         return rc;
-    return slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_REST,
-                                               &j->job.err);
+    return slave_graphs_verify_section_or_remove_file(j->graph, SLAVE_PART_REST,
+                                                      &j->job.err);
 }
 
 /* Table and Ends use the graph that the last Sync built, although newer records
@@ -185,8 +185,8 @@ static bool fill_sync_unrecorded(struct slave_graph_ask *j, Ips__SyncAnswer *a)
                                               &j->unrecorded_lines);
     a->unseen = j->unrecorded_lines;
     a->n_unseen = j->line_count;
-    a->unrecorded = slave_unrecorded_count_call_rows(&g->b, j->unrecorded,
-                                                     j->unrecorded_rows);
+    a->unrecorded = slave_unrecorded_count_communication(&g->b, j->unrecorded,
+                                                         j->unrecorded_rows);
     return j->unrecorded_lines != NULL;
 }
 
@@ -208,7 +208,8 @@ static void append_unrecorded_program_changes(struct slave_graph_ask *j,
     }
 }
 
-static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static bool fill_untraced_programs(struct slave_graph_ask *j,
+                                   Ips__SyncAnswer *a)
 {
     struct ips_built *b = &j->graph->b;
     size_t seen = 0;
@@ -216,7 +217,7 @@ static bool fill_sync_untraced(struct slave_graph_ask *j, Ips__SyncAnswer *a)
         seen += slave_unrecorded_is_program_change(b, &j->unrecorded[i]);
     if (b->untraced_count + seen == 0)
         return true;
-    Ips__Untraced *rows = slave_graph_replace_answer_rows(
+    Ips__Untraced *rows = slave_graph_reallocate_answer_rows(
         j, b->untraced_count + seen, sizeof(*rows));
     if (!rows)
         return false;
@@ -239,7 +240,8 @@ static uint64_t sampling_period_ns(const struct ips_control *c)
     return c->procedures == IPS_PROCEDURES_SAMPLE ? c->sample_us * 1000ULL : 0;
 }
 
-static void fill_sync_load(const struct slave_graph_ask *j, Ips__SyncAnswer *a)
+static void fill_machine_load_of_sync_answer(const struct slave_graph_ask *j,
+                                             Ips__SyncAnswer *a)
 {
     const struct slave_load_row *l = &j->load;
     if (l->us == 0)
@@ -309,7 +311,7 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
     a->delay_ns = b->counts.delay_ns;
     a->delay_unknown_ns = b->counts.delay_unknown_ns;
     a->cores = c->cpus;
-    fill_sync_load(j, a);
+    fill_machine_load_of_sync_answer(j, a);
     const struct ips_large_use *in = &j->graph->built_in;
     a->memory_limit = in->limit == UINT64_MAX ? 0 : in->limit;
     a->memory_bytes = in->memory_most;
@@ -321,7 +323,7 @@ static void answer_sync_request(struct slave_job *job, struct slave_graphs *gs)
     a->all_locks = c->locks == IPS_LOCKS_ALL;
     for (uint32_t i = 0; i < b->end_count; i++)
         a->accepted += b->ends[i].accepted;
-    if (!fill_sync_untraced(j, a) || !fill_sync_unrecorded(j, a)) {
+    if (!fill_untraced_programs(j, a) || !fill_sync_unrecorded(j, a)) {
         slave_job_fail(job);
         return;
     }
@@ -360,7 +362,7 @@ static void answer_channel_ends_request(struct slave_job *job,
     const struct ips_built *b = &j->graph->b;
     Ips__EndsAnswer *a = &j->answer.ends;
     Ips__End *r =
-        slave_graph_replace_answer_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
+        slave_graph_reallocate_answer_rows(j, IPS_PIECE_ITEMS / 2, sizeof(*r));
     ips__ends_answer__init(a);
     a->generation = j->graph->generation;
     for (; r && j->at < b->end_count; j->at++) {
@@ -430,8 +432,8 @@ static void store_peers_and_answer(struct slave_job *job,
         rc = slave_graph_set_message_time_curves(j->graph, ask, &job->err);
     if (rc == 0 && j->graph->join_bound == 0) {
         uint64_t kept = 0;
-        rc = slave_graphs_verify_part_or_discard(j->graph, SLAVE_PART_PATH,
-                                                 &job->err);
+        rc = slave_graphs_verify_section_or_remove_file(
+            j->graph, SLAVE_PART_PATH, &job->err);
         if (rc == 0)
             rc = ips_joins_compute_node_bound(&j->graph->b.g, &kept, &job->err);
         j->graph->join_bound = rc == 0 ? kept + 1 : 0;

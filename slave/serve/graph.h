@@ -120,8 +120,8 @@ int slave_graph_use_generation_and_verify(struct slave_graph_ask *j,
                                           uint64_t generation) IPS_MUST_USE;
 /* Allocates `n` messages of `size` bytes, and pointers to them in j->ptrs.
  * Frees the previous ones. NULL: out of memory, with the job's error set. */
-void *slave_graph_replace_answer_rows(struct slave_graph_ask *j, size_t n,
-                                      size_t size);
+void *slave_graph_reallocate_answer_rows(struct slave_graph_ask *j, size_t n,
+                                         size_t size);
 
 void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs);
 void slave_answer_reduce_request(struct slave_job *job,
@@ -139,7 +139,8 @@ void slave_answer_procedures_request(struct slave_job *job,
 void slave_answer_profile_request(struct slave_job *job,
                                   struct slave_graphs *gs);
 void slave_answer_sql_request(struct slave_job *job, struct slave_graphs *gs);
-void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs);
+void slave_sql_kill_helper_and_release(struct slave_graph_ask *j,
+                                       struct slave_graphs *gs);
 void slave_answer_arc_profile_request(struct slave_job *job,
                                       struct slave_graphs *gs);
 void slave_answer_series_request(struct slave_job *job,

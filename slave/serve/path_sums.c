@@ -54,7 +54,7 @@ static int add_segment_to_sum(const struct sums_walk *a, uint32_t before,
     if (rc < 0)
         return rc;
     uint32_t n = slave_intern_find_or_add(
-        &s->index, slave_wordhash(3, words, sizeof(words)),
+        &s->index, slave_hash_bytes(3, words, sizeof(words)),
         is_sum_of_such_segments, &k, &fresh);
     if (n == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "sums of a path");

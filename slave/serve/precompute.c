@@ -6,7 +6,8 @@
 #include "common/log.h"
 
 struct precompute {
-    struct slave_job job; /* must be the first member: see precompute_of_job */
+    struct slave_job
+        job; /* must be the first member: see get_precompute_of_job */
     struct slave_snapshot *snap;
     /* queue of new records, if the run's tables are to be updated; else NULL */
     struct slave_record_queue *record_queue;
@@ -15,7 +16,7 @@ struct precompute {
     uint64_t given_ns;
 };
 
-static struct precompute *precompute_of_job(struct slave_job *job)
+static struct precompute *get_precompute_of_job(struct slave_job *job)
 {
     return (struct precompute *)(void *)job;
 }
@@ -24,7 +25,7 @@ static void free_snapshot_of_precompute_job(struct slave_job *job,
                                             struct slave_graphs *gs)
 {
     (void)gs;
-    slave_snapshot_free(precompute_of_job(job)->snap);
+    slave_snapshot_free(get_precompute_of_job(job)->snap);
 }
 
 /* ---- steps ---- */
@@ -32,7 +33,7 @@ static void free_snapshot_of_precompute_job(struct slave_job *job,
 static void update_live_tables_and_precompute(struct slave_job *job,
                                               struct slave_graphs *gs)
 {
-    const struct precompute *a = precompute_of_job(job);
+    const struct precompute *a = get_precompute_of_job(job);
     const struct slave_snapshot *s = a->snap;
     struct ips_err err = {0};
     if (a->record_queue && slave_live_tables_update_and_store_if_due(
@@ -54,11 +55,11 @@ static void update_live_tables_and_precompute(struct slave_job *job,
 static void build_graph_of_closed_run(struct slave_job *job,
                                       struct slave_graphs *gs)
 {
-    struct slave_snapshot *s = precompute_of_job(job)->snap;
+    struct slave_snapshot *s = get_precompute_of_job(job)->snap;
     struct slave_graph *g;
     struct ips_err err = {0};
     /* slave_graphs_get_or_build takes ownership of the snapshot */
-    precompute_of_job(job)->snap = NULL;
+    get_precompute_of_job(job)->snap = NULL;
     if (slave_graphs_get_or_build(gs, s, &g, &err) < 0) {
         /* only logged: a question will report the error */
         ips_log_debug("not built yet: %s", err.msg);
@@ -73,7 +74,7 @@ static void write_graph_files_in_job(struct slave_job *job,
                                      struct slave_graphs *gs)
 {
     (void)job;
-    slave_graphs_write_files(gs);
+    slave_graphs_write_pending_files(gs);
 }
 
 /* ---- functions of the event loop ---- */
@@ -177,15 +178,15 @@ void slave_precompute_start_next_job(struct slave_serve *v)
     }
 }
 
-bool slave_precompute_release_job_if_own(struct slave_serve *v,
-                                         struct slave_job *job)
+bool slave_release_job_if_precompute(struct slave_serve *v,
+                                     struct slave_job *job)
 {
     if (job != v->precompute)
         return false;
     v->precompute = NULL;
     if (job->run) {
         uint64_t now = slave_now_ns(),
-                 took = now - precompute_of_job(job)->given_ns;
+                 took = now - get_precompute_of_job(job)->given_ns;
         job->run->pins--;
         job->run->precompute_ns =
             now +

@@ -44,7 +44,7 @@ bool slave_precompute_is_due(const struct slave_run *run, uint64_t now_ns);
 void slave_precompute_start_next_job(struct slave_serve *v);
 /* If `job` is the precompute job, whose step has ended, gives it to the worker
  * for release and returns true. */
-bool slave_precompute_release_job_if_own(struct slave_serve *v,
-                                         struct slave_job *job);
+bool slave_release_job_if_precompute(struct slave_serve *v,
+                                     struct slave_job *job);
 
 #endif

@@ -166,7 +166,7 @@ int slave_procs_fill_page(struct slave_graph_ask *j, Ips__ProcedureRow ***rows,
     }
     ips_free_large(j->procs->texts);
     char *texts = j->procs->texts = malloc(bytes);
-    Ips__ProcedureRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
+    Ips__ProcedureRow *r = slave_graph_reallocate_answer_rows(j, n, sizeof(*r));
     if (!r || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++)

@@ -342,7 +342,7 @@ static int fill_procedure_names_page(struct slave_graph_ask *j,
     }
     ips_free_large(p->texts);
     char *texts = p->texts = malloc(bytes);
-    Ips__Code *rows = slave_graph_replace_answer_rows(j, n, sizeof(*rows));
+    Ips__Code *rows = slave_graph_reallocate_answer_rows(j, n, sizeof(*rows));
     if (!rows || !texts)
         return ips_err_set(&j->job.err, IPS_E_NO_MEMORY, "out of memory");
     for (uint32_t i = 0; i < n; i++) {

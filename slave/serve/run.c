@@ -95,12 +95,12 @@ static uint64_t hash_run_state(const Ips__RunState *st)
         st->open != 0,     st->goes_on != 0,   st->processes, st->threads,
         st->events,        st->untraced,       st->torn,      st->archive_bytes,
         st->has_root != 0, st->created_real_ns};
-    uint64_t hash = slave_wordhash(st->n_lost, fields, sizeof(fields));
-    hash = slave_wordhash(hash, st->lost, st->n_lost * sizeof(*st->lost));
-    hash = slave_wordhash(hash, st->command, strlen(st->command));
-    hash = slave_wordhash(hash, st->trouble, strlen(st->trouble));
+    uint64_t hash = slave_hash_bytes(st->n_lost, fields, sizeof(fields));
+    hash = slave_hash_bytes(hash, st->lost, st->n_lost * sizeof(*st->lost));
+    hash = slave_hash_bytes(hash, st->command, strlen(st->command));
+    hash = slave_hash_bytes(hash, st->trouble, strlen(st->trouble));
     for (size_t i = 0; i < st->n_tags; i++)
-        hash = slave_wordhash(hash, st->tags[i], strlen(st->tags[i]));
+        hash = slave_hash_bytes(hash, st->tags[i], strlen(st->tags[i]));
     return hash ? hash : 1;
 }
 
@@ -275,7 +275,7 @@ void slave_serve_handle_finished_steps(struct slave *s)
     struct slave_serve *v = s->serve;
     struct slave_job *job;
     while ((job = slave_work_take_job_with_finished_step(s->work))) {
-        if (slave_precompute_release_job_if_own(v, job))
+        if (slave_release_job_if_precompute(v, job))
             continue;
         s->busy_ns = slave_now_ns();
         v->needs_write = true;
@@ -370,7 +370,7 @@ append_unrecorded_row_to_snapshot(const struct slave_unrecorded_row *row,
     return 0;
 }
 
-static void *copy_rows(const void *rows, size_t bytes)
+static void *duplicate_rows(const void *rows, size_t bytes)
 {
     void *copy = malloc(bytes + 1);
     if (copy && bytes)
@@ -382,13 +382,13 @@ static void *copy_rows(const void *rows, size_t bytes)
  * of memory. */
 static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 {
-    struct slave_snapshot *copy = copy_rows(s, sizeof(*s));
+    struct slave_snapshot *copy = duplicate_rows(s, sizeof(*s));
     if (!copy)
         return NULL;
     copy->streams =
-        copy_rows(s->streams, s->stream_count * sizeof(*s->streams));
-    copy->unrecorded =
-        copy_rows(s->unrecorded, s->unrecorded_count * sizeof(*s->unrecorded));
+        duplicate_rows(s->streams, s->stream_count * sizeof(*s->streams));
+    copy->unrecorded = duplicate_rows(
+        s->unrecorded, s->unrecorded_count * sizeof(*s->unrecorded));
     copy->archive_fd = -1;
     if (copy->streams && copy->unrecorded) {
         copy->archive_fd = slave_archive_open_for_reading(s->dir);
@@ -401,7 +401,8 @@ static struct slave_snapshot *copy_snapshot(const struct slave_snapshot *s)
 /* Makes a snapshot of the run from its rows in the database. NULL with *err set
  * on failure. */
 static struct slave_snapshot *
-read_snapshot(struct slave *s, const struct slave_run *run, struct ips_err *err)
+make_snapshot_from_database(struct slave *s, const struct slave_run *run,
+                            struct ips_err *err)
 {
     struct stream_collector c = {.snap = calloc(1, sizeof(*c.snap))};
     if (!c.snap) {
@@ -448,7 +449,7 @@ struct slave_snapshot *slave_serve_copy_or_read_snapshot(struct slave *s,
             ips_err_set(err, IPS_E_NO_MEMORY, "out of memory");
         return copy;
     }
-    struct slave_snapshot *snap = read_snapshot(s, run, err);
+    struct slave_snapshot *snap = make_snapshot_from_database(s, run, err);
     if (snap && snap->closed) {
         slave_snapshot_free(known);
         v->known = copy_snapshot(snap);

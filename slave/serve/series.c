@@ -136,9 +136,8 @@ static char *copy_name_text_and_advance(char **at, const char *text,
     return start;
 }
 
-static int append_rows_of_top_procedures(struct series_answer *a,
-                                         Ips__SeriesTop *row,
-                                         struct ips_err *err)
+static int fill_rows_of_top_procedures(struct series_answer *a,
+                                       Ips__SeriesTop *row, struct ips_err *err)
 {
     size_t bytes = 1;
     for (uint32_t i = 0; i < a->top_count; i++)
@@ -171,17 +170,17 @@ static int add_top_rows_to_answer(struct slave_graph_ask *j,
                                                 SLAVE_BY_PROCEDURE, &a->names,
                                                 &j->job.err);
     if (rc == 0)
-        rc = slave_window_find_top_procedures(
+        rc = slave_window_find_top_procedures_of_bins(
             j->graph->profile_cache, &j->graph->b, &a->names, ask->edge,
             a->s.bins, ask->tops, &a->top, &a->top_count, &j->job.err);
     if (rc < 0)
         return rc;
-    Ips__SeriesTop *row = slave_graph_replace_answer_rows(
+    Ips__SeriesTop *row = slave_graph_reallocate_answer_rows(
         j, (size_t)a->s.bins + a->top_count, sizeof(*row));
     if (!row)
         return IPS_E_NO_MEMORY;
     size_t count = append_top_process_of_each_bin(a, row);
-    rc = append_rows_of_top_procedures(a, row + count, &j->job.err);
+    rc = fill_rows_of_top_procedures(a, row + count, &j->job.err);
     out->tops = (Ips__SeriesTop **)(void *)j->ptrs;
     out->n_tops = count + a->top_count;
     return rc;

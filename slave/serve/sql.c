@@ -341,7 +341,7 @@ static int ensure_procedures_stored(struct slave_graph_ask *j,
                                     struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
+    struct slave_store *store = slave_graphs_get_or_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
     if (slave_store_get_summary_tables_state(store, j->sql->run, &irt) &&
@@ -360,7 +360,7 @@ static int ensure_summary_tables_stored(struct slave_graph_ask *j,
                                         struct slave_graphs *gs)
 {
     struct slave_irt_row irt;
-    struct slave_store *store = slave_graphs_open_store(gs, &j->job.err);
+    struct slave_store *store = slave_graphs_get_or_open_store(gs, &j->job.err);
     if (!store)
         return j->job.err.code;
     if (!slave_store_get_summary_tables_state(store, j->sql->run, &irt) ||
@@ -580,7 +580,8 @@ static int ensure_tables_and_start_sql_query(struct slave_graph_ask *j,
                          : open_and_prepare_sql_without_helper(j, gs);
 }
 
-void slave_sql_release(struct slave_graph_ask *j, struct slave_graphs *gs)
+void slave_sql_kill_helper_and_release(struct slave_graph_ask *j,
+                                       struct slave_graphs *gs)
 {
     struct sql_ask *a = j->sql;
     if (!a)

@@ -240,7 +240,8 @@ void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
     size_t n = 0;
     if (j->at < threads) {
         n = count_rows_of_next_page(j->at, 0, b->proc_count);
-        Ips__ProcessRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
+        Ips__ProcessRow *r =
+            slave_graph_reallocate_answer_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             fill_process_row(&r[i], b, j->at + (uint32_t)i);
             if (window)
@@ -252,7 +253,7 @@ void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
     } else if (j->at < channels) {
         n = count_rows_of_next_page(j->at, threads, b->g.chain_count);
         struct thread_rows *r =
-            slave_graph_replace_answer_rows(j, n, sizeof(*r));
+            slave_graph_reallocate_answer_rows(j, n, sizeof(*r));
         for (size_t i = 0; r && i < n; i++) {
             uint32_t chain = j->at - threads + (uint32_t)i;
             fill_thread_row(&r[i], b, chain);
@@ -264,7 +265,8 @@ void slave_answer_table_request(struct slave_job *job, struct slave_graphs *gs)
         a->n_threads = n;
     } else if (j->at < end) {
         n = count_rows_of_next_page(j->at, channels, b->traffic_count);
-        Ips__ChannelRow *r = slave_graph_replace_answer_rows(j, n, sizeof(*r));
+        Ips__ChannelRow *r =
+            slave_graph_reallocate_answer_rows(j, n, sizeof(*r));
         if (!j->user)
             j->user = find_processes_using_ends(b);
         if (!j->user)

@@ -188,7 +188,7 @@ static int fill_call_sites_page(struct slave_graph_ask *j,
     struct row {
         Ips__WaitPlace call_site;
         char *stack[IPS_WAIT_FRAMES];
-    } *rows = slave_graph_replace_answer_rows(j, n, sizeof(*rows));
+    } *rows = slave_graph_reallocate_answer_rows(j, n, sizeof(*rows));
     free_texts_of_page(p);
     if (!rows)
         return IPS_E_NO_MEMORY;

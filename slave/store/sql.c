@@ -143,8 +143,8 @@ static bool is_documented_view(const char *name)
     return false;
 }
 
-static int deny_sql_action(struct slave_sql *q, const char *what,
-                           const char *name)
+static int store_refused_action_and_deny(struct slave_sql *q, const char *what,
+                                         const char *name)
 {
     if (!q->refused[0])
         snprintf(q->refused, sizeof(q->refused), "%s%s%.80s", what,
@@ -171,9 +171,9 @@ static bool has_secret_prefix(const struct slave_sql *q, const char *name)
  * statement reads no column of a table, SQLite passes the column "" and the
  * schema as written in the statement: only our views can write the secret
  * schema. */
-static int authorize_read(struct slave_sql *q, const char *table,
-                          const char *column, const char *schema,
-                          const char *inner)
+static int authorize_table_column_read(struct slave_sql *q, const char *table,
+                                       const char *column, const char *schema,
+                                       const char *inner)
 {
     bool own = has_secret_prefix(q, table) || has_secret_prefix(q, inner);
     const char *from = has_secret_prefix(q, inner) ? inner : table;
@@ -185,7 +185,7 @@ static int authorize_read(struct slave_sql *q, const char *table,
     if (column && !*column &&
         (schema ? has_secret_prefix(q, schema) : !is_hidden_table(q, table)))
         return SQLITE_OK;
-    return deny_sql_action(q, "reading the table", table);
+    return store_refused_action_and_deny(q, "reading the table", table);
 }
 
 static int authorize_access(void *arg, int action, const char *a, const char *b,
@@ -197,14 +197,14 @@ static int authorize_access(void *arg, int action, const char *a, const char *b,
     case SQLITE_RECURSIVE:
         return SQLITE_OK;
     case SQLITE_READ:
-        return authorize_read(q, a ? a : "", b, schema, inner);
+        return authorize_table_column_read(q, a ? a : "", b, schema, inner);
     case SQLITE_FUNCTION:
         if (b && sqlite3_stricmp(b, "load_extension") != 0 &&
             sqlite3_strnicmp(b, "fts", 3) != 0)
             return SQLITE_OK;
-        return deny_sql_action(q, "the function", b);
+        return store_refused_action_and_deny(q, "the function", b);
     default:
-        return deny_sql_action(q, "anything but SELECT", "");
+        return store_refused_action_and_deny(q, "anything but SELECT", "");
     }
 }
 

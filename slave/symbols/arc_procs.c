@@ -100,11 +100,11 @@ static int add_exact_time_to_arc(struct slave_arcs *a, uint32_t node,
     return 0;
 }
 
-int slave_arc_divide_exact_time_among_arcs(struct slave_arcs *a,
-                                           struct slave_arc_walk *w,
-                                           uint64_t from, uint64_t to,
-                                           uint32_t place, uint32_t *last,
-                                           struct ips_err *err)
+int slave_arc_add_exact_interval_to_arcs(struct slave_arcs *a,
+                                         struct slave_arc_walk *w,
+                                         uint64_t from, uint64_t to,
+                                         uint32_t place, uint32_t *last,
+                                         struct ips_err *err)
 {
     move_walk_to_arc_of_cpu_time(w, from);
     for (;;) {
@@ -123,8 +123,9 @@ int slave_arc_divide_exact_time_among_arcs(struct slave_arcs *a,
 
 /* ---- similar arcs ---- */
 
-static void make_pool_key(const struct ips_graph *g, uint32_t chain,
-                          uint32_t node, uint32_t level, uint32_t key[5])
+static void make_arc_pool_key_at_level(const struct ips_graph *g,
+                                       uint32_t chain, uint32_t node,
+                                       uint32_t level, uint32_t key[5])
 {
     key[0] = level;
     key[1] = level < 2 ? chain : g->chains[chain].process;
@@ -146,10 +147,11 @@ static bool has_pool_given_key(const void *arg, uint32_t number)
 
 /* Returns the number of the pool with this key; NOWHERE: there is none.
  * (slave_intern_find_or_add() would add an entry.) */
-static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
+static uint32_t find_arc_pool_with_key(const struct slave_arcs *a,
+                                       const uint32_t key[5])
 {
     const struct slave_intern *t = &a->pool_index;
-    uint64_t hash = slave_wordhash(6, key, 5 * sizeof(*key));
+    uint64_t hash = slave_hash_bytes(6, key, 5 * sizeof(*key));
     const struct pool_probe p = {a->pools, key};
     for (uint32_t at = (uint32_t)hash & (t->capacity - 1);
          t->capacity && t->slot[at]; at = (at + 1) & (t->capacity - 1))
@@ -159,8 +161,9 @@ static uint32_t find_pool(const struct slave_arcs *a, const uint32_t key[5])
     return NOWHERE;
 }
 
-static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
-                       uint32_t chain, uint32_t *number, struct ips_err *err)
+static int find_or_add_arc_pool(struct slave_arcs *a, const uint32_t key[5],
+                                uint32_t chain, uint32_t *number,
+                                struct ips_err *err)
 {
     bool fresh;
     if (a->pool_count == a->pool_capacity) {
@@ -170,9 +173,9 @@ static int intern_pool(struct slave_arcs *a, const uint32_t key[5],
             return rc;
     }
     const struct pool_probe p = {a->pools, key};
-    *number = slave_intern_find_or_add(&a->pool_index,
-                                       slave_wordhash(6, key, 5 * sizeof(*key)),
-                                       has_pool_given_key, &p, &fresh);
+    *number = slave_intern_find_or_add(
+        &a->pool_index, slave_hash_bytes(6, key, 5 * sizeof(*key)),
+        has_pool_given_key, &p, &fresh);
     if (*number == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "arcs alike");
     if (fresh) {
@@ -197,8 +200,8 @@ static int sum_samples_into_pools(struct slave_arcs *a,
             chain = ips_chain_of(g, s->node);
         for (uint32_t level = 0; level < LEVELS; level++) {
             uint32_t key[5], number;
-            make_pool_key(g, chain, s->node, level, key);
-            int rc = intern_pool(a, key, chain, &number, err);
+            make_arc_pool_key_at_level(g, chain, s->node, level, key);
+            int rc = find_or_add_arc_pool(a, key, chain, &number, err);
             if (rc < 0)
                 return rc;
             of[(size_t)i * LEVELS + level] = number;
@@ -317,10 +320,10 @@ static uint32_t lower_bound(const void *rows, size_t size, uint32_t n,
     return low;
 }
 
-struct slave_arc_source_range slave_arc_find_source(const struct slave_arcs *a,
-                                                    const struct ips_graph *g,
-                                                    uint32_t chain,
-                                                    uint32_t node)
+struct slave_arc_source_range
+slave_arc_find_cpu_split_source(const struct slave_arcs *a,
+                                const struct ips_graph *g, uint32_t chain,
+                                uint32_t node)
 {
     struct slave_arc_source_range v = {.source = SLAVE_ARC_NO_SOURCE};
     if (a->exact_chain && a->exact_chain[chain]) {
@@ -347,8 +350,8 @@ struct slave_arc_source_range slave_arc_find_source(const struct slave_arcs *a,
     for (uint32_t level = 0; v.source == SLAVE_ARC_NO_SOURCE && level < levels;
          level++) {
         uint32_t key[5];
-        make_pool_key(g, chain, node, level, key);
-        v.pool = find_pool(a, key);
+        make_arc_pool_key_at_level(g, chain, node, level, key);
+        v.pool = find_arc_pool_with_key(a, key);
         if (v.pool != NOWHERE)
             v.source = SLAVE_ARC_SIMILAR;
     }

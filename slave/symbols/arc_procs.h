@@ -95,11 +95,11 @@ int slave_arc_add_sample(struct slave_arcs *a, struct slave_arc_walk *w,
 /* Adds the CPU time between the readings `from` and `to` of the thread's CPU
  * clock to the code location `place`. *last: index + 1 of the row used last for
  * this location of this chain, which the caller keeps; 0 at first. */
-int slave_arc_divide_exact_time_among_arcs(struct slave_arcs *a,
-                                           struct slave_arc_walk *w,
-                                           uint64_t from, uint64_t to,
-                                           uint32_t place, uint32_t *last,
-                                           struct ips_err *err) IPS_MUST_USE;
+int slave_arc_add_exact_interval_to_arcs(struct slave_arcs *a,
+                                         struct slave_arc_walk *w,
+                                         uint64_t from, uint64_t to,
+                                         uint32_t place, uint32_t *last,
+                                         struct ips_err *err) IPS_MUST_USE;
 /* Call after the last stream: sorts the samples and exact rows, and groups the
  * samples of similar arcs into pools. exact[chain]: whether the chain has
  * entries and exits. */
@@ -128,10 +128,10 @@ struct slave_arc_source_range {
 };
 /* Returns the source that decides how the CPU time of the arc to `node` of
  * `chain` is divided. `node` must not be the chain's first. O(log samples). */
-struct slave_arc_source_range slave_arc_find_source(const struct slave_arcs *a,
-                                                    const struct ips_graph *g,
-                                                    uint32_t chain,
-                                                    uint32_t node);
+struct slave_arc_source_range
+slave_arc_find_cpu_split_source(const struct slave_arcs *a,
+                                const struct ips_graph *g, uint32_t chain,
+                                uint32_t node);
 
 /* A window of time, from_ns < t <= to_ns, in ns of this machine's
  * CLOCK_MONOTONIC_RAW. */

@@ -244,7 +244,7 @@ static void write_symbol_answer(void *arg, size_t index, const char *text,
     fprintf(out, "%d %zu\n%s\n", (int)grade, index, text);
 }
 
-int slave_symbols_run_helper(FILE *in, FILE *out)
+int slave_symbols_helper_main(FILE *in, FILE *out)
 {
     char path[IPS_PATH_BYTES], id[64], age[32], root[IPS_PATH_BYTES], line[32];
     char uid[32];

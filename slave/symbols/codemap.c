@@ -171,9 +171,9 @@ static int intern_module(struct ips_codemap *m, const struct ips_rec_module *r,
                              ? r->build_id_bytes
                              : (uint8_t)sizeof(r->build_id);
     memcpy(key.build_id, r->build_id, key.build_id_bytes);
-    uint64_t hash = slave_wordhash(1, path, strlen(path));
-    hash = slave_wordhash(hash, &uid, sizeof(uid));
-    hash = slave_wordhash(hash, key.build_id, key.build_id_bytes);
+    uint64_t hash = slave_hash_bytes(1, path, strlen(path));
+    hash = slave_hash_bytes(hash, &uid, sizeof(uid));
+    hash = slave_hash_bytes(hash, key.build_id, key.build_id_bytes);
     bool fresh;
     if (m->module_count == m->module_capacity) {
         int rc = b_array_reserve((void **)&m->modules, m->module_count,
@@ -244,7 +244,7 @@ static int read_module_and_start_records(struct ips_codemap *m,
         uint32_t type, len,
             image = ips_codemap_find_image_of_stream(m, &s->head);
         const uint8_t *p;
-        bool modules = b_may_have_type(s, IPS_REC_MODULE), begun = false;
+        bool modules = b_may_hold_type(s, IPS_REC_MODULE), begun = false;
         if (image == IPS_NONE)
             continue;
         while ((modules || !begun) && (p = b_next_record(&walk, &type, &len))) {
@@ -343,9 +343,9 @@ void ips_codemap_release(struct ips_codemap *m)
  * NULL. Sets *later to the earliest span that covers `address`, has a module
  * and begins after t_ns; leaves *later unchanged if there is none. */
 static const struct code_span *
-find_span_of_image(const struct ips_codemap *m, const struct code_image *im,
-                   uint64_t address, uint64_t t_ns,
-                   const struct code_span **later)
+find_span_of_image_at_address(const struct ips_codemap *m,
+                              const struct code_image *im, uint64_t address,
+                              uint64_t t_ns, const struct code_span **later)
 {
     const struct code_span *spans = m->spans, *best = NULL;
     uint32_t low = 0, high = im->span_count;
@@ -384,8 +384,8 @@ find_span_of_image_or_parent(const struct ips_codemap *m, uint32_t image,
     for (int i = 0; image != IPS_NONE && i < PARENTS_MAX; i++) {
         const struct code_image *im = &m->images[image];
         const struct code_span *unused = NULL;
-        const struct code_span *s =
-            find_span_of_image(m, im, address, t_ns, i == 0 ? &later : &unused);
+        const struct code_span *s = find_span_of_image_at_address(
+            m, im, address, t_ns, i == 0 ? &later : &unused);
         if (s)
             return s->module == IPS_NONE ? later : s;
         t_ns = ips_min_u64(t_ns, im->fork_ns);
@@ -415,7 +415,7 @@ static int intern_location(struct ips_codemap *m, struct ips_code_location key,
     }
     const struct ips_code_location *const pair[2] = {&key, m->locations};
     *place = slave_intern_find_or_add(&m->location_index,
-                                      slave_wordhash(2, words, sizeof(words)),
+                                      slave_hash_bytes(2, words, sizeof(words)),
                                       is_same_location, pair, &fresh);
     if (*place == UINT32_MAX)
         return ips_err_set(err, IPS_E_NO_MEMORY, "places");

@@ -511,8 +511,8 @@ static bool find_innermost_scope(Dwarf_Die *die, uint64_t at, unsigned depth,
 
 /* Sets *own to the scopes that contain the code at `at`, the innermost first;
  * free() it. Returns their number; < 0: an error. */
-static int find_code_scopes(struct reader *r, Dwarf_Die *unit, uint64_t at,
-                            Dwarf_Die **own)
+static int find_scopes_containing_address(struct reader *r, Dwarf_Die *unit,
+                                          uint64_t at, Dwarf_Die **own)
 {
     Dwarf_Die *scopes = NULL, local;
     /* Use only the innermost scope of dwarf_getscopes, and then the scopes that
@@ -545,7 +545,7 @@ static bool format_frames_from_debug_info(struct reader *r, uint64_t at,
         if (dwarf_lineno(line, &at_line) < 0)
             at_line = 0;
     }
-    count = find_code_scopes(r, unit, at, &own);
+    count = find_scopes_containing_address(r, unit, at, &own);
     for (int i = 0; i < count && t->frames < SLAVE_SYMBOL_FRAMES_MAX; i++) {
         int tag = dwarf_tag(&own[i]), decl = 0;
         if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram)

@@ -20,7 +20,7 @@ struct active_call {
 struct entered_procedure {
     /* number of calls of the procedure in procs_builder.calls (recursion) */
     uint32_t active;
-    uint32_t arc; /* `*last` for slave_arc_divide_exact_time_among_arcs() */
+    uint32_t arc; /* `*last` for slave_arc_add_exact_interval_to_arcs() */
 };
 
 struct procs_builder {
@@ -107,7 +107,7 @@ static int intern_stack(struct procs_builder *m, const uint32_t *frames,
     if (rc < 0)
         return rc;
     *number = slave_intern_find_or_add(
-        &m->stack_index, slave_wordhash(3, frames, count * sizeof(*frames)),
+        &m->stack_index, slave_hash_bytes(3, frames, count * sizeof(*frames)),
         same_stack, &q, &fresh);
     if (*number == UINT32_MAX)
         return set_procs_out_of_memory_error(m);
@@ -123,7 +123,7 @@ static int intern_stack(struct procs_builder *m, const uint32_t *frames,
 static uint64_t pair_hash(uint32_t a, uint32_t b)
 {
     const uint64_t word = (uint64_t)a << 32 | b;
-    return slave_wordhash(4, &word, sizeof(word));
+    return slave_hash_bytes(4, &word, sizeof(word));
 }
 
 static int intern_sampled_row(struct procs_builder *m, uint32_t stack,
@@ -246,9 +246,9 @@ static int charge_time_to_innermost_call(struct procs_builder *m, uint64_t cpu)
     struct ips_exact *e = &m->p->exact[row];
     e->self_ns = ips_add_sat(e->self_ns, passed);
     m->exact_ns = ips_add_sat(m->exact_ns, passed);
-    return slave_arc_divide_exact_time_among_arcs(
-        &m->p->arcs, &m->walk, from, m->last_cpu, e->code_location,
-        &m->entered.v[row].arc, m->err);
+    return slave_arc_add_exact_interval_to_arcs(&m->p->arcs, &m->walk, from,
+                                                m->last_cpu, e->code_location,
+                                                &m->entered.v[row].arc, m->err);
 }
 
 /* Ends the innermost active call, and adds its time to the procedure's total
@@ -339,10 +339,10 @@ static int add_count_record(struct procs_builder *m, const uint8_t *data,
 
 static bool may_have_procedure_entries(const struct ips_stream_in *in)
 {
-    return b_may_have_type(in, IPS_REC_ENTER) ||
-           b_may_have_type(in, IPS_REC_EXIT) ||
-           b_may_have_type(in, IPS_REC_ENTER_SHORT) ||
-           b_may_have_type(in, IPS_REC_EXIT_SHORT);
+    return b_may_hold_type(in, IPS_REC_ENTER) ||
+           b_may_hold_type(in, IPS_REC_EXIT) ||
+           b_may_hold_type(in, IPS_REC_ENTER_SHORT) ||
+           b_may_hold_type(in, IPS_REC_EXIT_SHORT);
 }
 
 /* Returns false if the stream certainly has no samples, entries or counts. Then
@@ -350,8 +350,8 @@ static bool may_have_procedure_entries(const struct ips_stream_in *in)
 static bool may_have_profile_records(const struct ips_stream_in *in)
 {
     return may_have_procedure_entries(in) ||
-           b_may_have_type(in, IPS_REC_SAMPLE) ||
-           b_may_have_type(in, IPS_REC_COUNT);
+           b_may_hold_type(in, IPS_REC_SAMPLE) ||
+           b_may_hold_type(in, IPS_REC_COUNT);
 }
 
 /* Returns true if the stream has entries or exits. Then the thread's samples

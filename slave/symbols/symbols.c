@@ -207,8 +207,8 @@ find_or_start_time_account_of_user(struct slave_symbol_failures *f,
     return u;
 }
 
-static void charge_time_to_user(struct slave_symbol_failures *f, uint32_t uid,
-                                uint64_t ns)
+static void charge_read_time_to_uid(struct slave_symbol_failures *f,
+                                    uint32_t uid, uint64_t ns)
 {
     struct slave_symbol_user *u = find_or_start_time_account_of_user(f, uid);
     if (!u)
@@ -272,7 +272,8 @@ static void ask_helper_and_store_names(struct batch *b,
         s->asked++;
         if (slave_symbols_ask_helper(from->helper, &ask, fresh, &why, &err) < 0)
             ips_log_warn("symbols of %s: %s", m->path, err.msg);
-        charge_time_to_user(from->failures, m->uid, slave_now_ns() - began_ns);
+        charge_read_time_to_uid(from->failures, m->uid,
+                                slave_now_ns() - began_ns);
         if (why.code)
             log_and_remember_failure(from->failures, file, m->path, &why);
     }

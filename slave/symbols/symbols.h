@@ -69,7 +69,7 @@ int slave_symbols_read_elf_file(const struct slave_symbol_ask *ask,
 
 /* The helper's main: reads a request from `in`, writes answers to `out`.
  * Returns its exit status. */
-int slave_symbols_run_helper(FILE *in, FILE *out);
+int slave_symbols_helper_main(FILE *in, FILE *out);
 
 /* ---- the helper (symbols/ask.c) ---- */
 

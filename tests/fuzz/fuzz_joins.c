@@ -40,7 +40,8 @@ static void solve(const struct ips_machine_joins *parts, uint32_t n, bool wall)
         return;
     }
     for (uint32_t p = 0; p < n; p++) {
-        for (uint32_t k = 0; k < ips_joined_count_receives(&j, p); k++)
+        for (uint32_t k = 0; k < ips_joined_count_receives_of_machine(&j, p);
+             k++)
             (void)ips_joined_get_value_of_receive(&j, p, k);
     }
     if (ips_joined_list_path_sections(&j, &visit, &count, NULL) == 0)

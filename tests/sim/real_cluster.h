@@ -207,7 +207,7 @@ static inline void real_on_message(struct ips_peer *peer,
     if (env->body_case != IPS__ENVELOPE__BODY_REPLY)
         return;
     fault_pause++;
-    Ips__Envelope *own = ips_peer_take_message(peer);
+    Ips__Envelope *own = ips_peer_take_current_message(peer);
     Ips__Reply *reply = own->reply;
     assert_false(a->done);
     real_scrub(&reply->base, a);

@@ -115,7 +115,8 @@ static inline const char *check_waits(const struct ips_built *b,
     if (!wrong)
         wrong = check_locks(b, rows, all);
     if (!wrong && wait &&
-        ips_waits_place_on_clock(&b->g, wait, rows->count, &laid, NULL) == 0) {
+        ips_waits_set_begin_and_end_times(&b->g, wait, rows->count, &laid,
+                                          NULL) == 0) {
         wrong = check_waits_blame(&laid);
         ips_waits_release(&laid);
     }

@@ -117,7 +117,7 @@ static void on_client_message(struct ips_peer *peer, const Ips__Envelope *env,
     a->env = realloc(a->env, (a->count + 1) * sizeof(*a->env));
     assert_non_null(a->env);
     a->done = env->reply->last;
-    a->env[a->count++] = ips_peer_take_message(peer);
+    a->env[a->count++] = ips_peer_take_current_message(peer);
     if (a->done)
         ips_peer_close_and_free_later(peer);
 }

@@ -105,7 +105,7 @@ bool real_slave_run_closed(const struct real_slave *r, const char *run)
 void real_slave_stop(struct real_slave *r)
 {
     slave_serve_disconnect_and_free(&r->s);
-    slave_work_stop(r->s.work);
+    slave_work_stop_and_free(r->s.work);
     slave_graphs_release(&r->s.graphs);
     slave_drain_close(&r->s.drain);
     slave_record_queue_free(r->s.record_queue);
@@ -146,7 +146,7 @@ void real_slave_forget(struct real_slave *r, const char *run)
     const struct slave_run *of = slave_drain_find_run(&r->s.drain, run);
     assert_true(real_slave_at_rest(r));
     snprintf(db, sizeof(db), "%s", r->s.graphs.db);
-    slave_work_stop(r->s.work); /* it may still be releasing a job */
+    slave_work_stop_and_free(r->s.work); /* it may still be releasing a job */
     slave_graphs_release(&r->s.graphs);
     slave_graphs_init(&r->s.graphs, db, "");
     assert_int_equal(slave_work_start(&r->s.graphs, wake, r, &r->s.work, NULL),

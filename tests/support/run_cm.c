@@ -360,7 +360,7 @@ static int finish(struct cluster *c)
         return ips_err_set(c->err, IPS_E_CORRUPT, "over with mail on its way");
     for (uint32_t i = 0; i < c->n && rc == 0; i++) {
         struct machine *m = &c->m[i];
-        add_counts(&a->counts, m->async ? ips_cm_async_counts(m->async)
+        add_counts(&a->counts, m->async ? ips_cm_async_get_counters(m->async)
                                         : ips_cm_sync_counts(m->sync));
         rc = m->async
                  ? ips_cm_async_recompute_and_check_result(m->async, &a->est[i],
@@ -415,8 +415,8 @@ static int walk(struct cluster *c)
         if (rc < 0 || stop == IPS_NO_NODE)
             break;
         struct ips_cm_sender hop;
-        rc = ips_cm_find_peer_and_link_into_node(&c->m[part].links, stop, &hop,
-                                                 c->err);
+        rc = ips_cm_find_peer_and_link_of_node(&c->m[part].links, stop, &hop,
+                                               c->err);
         if (rc < 0)
             break;
         uint32_t to = part, chain = 0;

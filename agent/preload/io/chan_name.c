@@ -310,7 +310,7 @@ static uint64_t identify_and_record_inet_socket(
     chan->netns = netns_of_socket(fd);
     if (!stream) {
         chan->kind = IPS_CHAN_UDP;
-        ips_store_udp_segment_options_of_fd(fd);
+        ips_note_if_fd_has_udp_segment_options(fd);
         return store_and_record_channel(fd, seen, chan, IPS_FD_DGRAM, 0);
     }
     if (listening) {
@@ -632,7 +632,7 @@ struct payload {
 
 /* Returns the hash that a DGRAM record has for the next `len` bytes of the
  * payload (of their number and the first 256), and advances past them. */
-static uint64_t hash_next_datagram(struct payload *p, uint64_t len)
+static uint64_t hash_next_payload_bytes(struct payload *p, uint64_t len)
 {
     uint64_t hash = IPS_FNV_SEED, left = ips_min_u64(len, 256), rest = len;
     while (p->iovcnt && rest) {
@@ -687,7 +687,7 @@ void ips_record_dgram(int fd, uint32_t chan, uint64_t stamp,
             *behind = segment;
         for (n = 0; n <= more; n++) {
             uint64_t bytes = one ? len : ips_min_u64(left, segment);
-            uint64_t hash = hash_next_datagram(&payload, bytes);
+            uint64_t hash = hash_next_payload_bytes(&payload, bytes);
             if (n)
                 behind[n] = hash;
             else

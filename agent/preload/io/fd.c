@@ -360,7 +360,7 @@ static void record_listen(int fd, struct ips_moment call, uint64_t site)
     ips_record_release(IPS_SYNC_LISTEN, &thing, call, -1, site);
 }
 
-int ips_listen_at(int fd, int backlog, uint64_t site)
+int ips_call_listen_and_record(int fd, int backlog, uint64_t site)
 {
     if (!ips_wrap_start_library_and_check_recording())
         return REAL(listen)(fd, backlog);
@@ -376,7 +376,7 @@ int ips_listen_at(int fd, int backlog, uint64_t site)
 
 IPS_EXPORT int listen(int fd, int backlog)
 {
-    return ips_listen_at(fd, backlog, IPS_SITE);
+    return ips_call_listen_and_record(fd, backlog, IPS_SITE);
 }
 
 /* Returns a key for the target of a connect, by which repeated tries of one
@@ -392,7 +392,7 @@ static uint64_t connect_target_key(int fd, const struct sockaddr *to,
 
 /* Whether a connect that failed with `err` may succeed later, for example once
  * a process listens there or the listener's queue has space. */
-static bool may_connect_succeed_later(int err)
+static bool may_connect_retry_succeed(int err)
 {
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN ||
            err == ECONNRESET || err == ETIMEDOUT || err == ENETUNREACH ||
@@ -432,7 +432,7 @@ static void record_connect_and_identify_socket(
     if ((before && r == 0) || (r < 0 && (err == EALREADY || err == EISCONN)))
         return;
     if (r < 0 && !under_way) {
-        const bool later = may_connect_succeed_later(err);
+        const bool later = may_connect_retry_succeed(err);
         const bool network = later && to && to->sa_family != AF_UNIX;
         if (before)
             ips_chan_record_close_and_clear(fd, site);
@@ -515,7 +515,7 @@ static void record_accept_and_identify_socket(int fd, int r, int err,
         bool again =
             err == EAGAIN && ips_failed_without_waiting(fd, &call, &ret);
         if (!ips_fd_channel_id(word) ||
-            (again && ips_spin_count_failed_attempt(
+            (again && ips_spin_start_or_continue_failures(
                           &call, &ret, ips_fd_channel_id(word), site)))
             return;
         ips_record_io_call(IPS_REC_RECVCALL, ips_fd_channel_id(word),

@@ -124,8 +124,8 @@ take_sample_if_due_after_file_call(const struct ips_moment *call, uint64_t t)
     errno = saved;
 }
 
-void ips_file_call_end(const struct ips_moment *call, int64_t result,
-                       uint64_t site)
+void ips_file_call_count_and_record_if_slow(const struct ips_moment *call,
+                                            int64_t result, uint64_t site)
 {
     uint64_t t = ips_core_stamp_now();
     if (unlikely(t >= ~ips_me.sample_off))
@@ -157,7 +157,7 @@ static inline bool begin_io_and_check_fd_is_file(struct ips_io *io, int fd,
         if (!begin_io_and_check_fd_is_file(&io, fd, place))                    \
             return ips_wrap_start_library_and_check_recording(), real_call;    \
         type r = real_call;                                                    \
-        ips_file_call_end(&io.call, (int64_t)r, io.site);                      \
+        ips_file_call_count_and_record_if_slow(&io.call, (int64_t)r, io.site); \
         return r;                                                              \
     } while (0)
 
@@ -242,7 +242,7 @@ IPS_EXPORT ssize_t copy_file_range(int from, off64_t *from_at, int to,
             return real_call;                                                  \
         struct ips_moment call = ips_file_call_take_start_moment(true);        \
         type r = real_call;                                                    \
-        ips_file_call_end(&call, (int64_t)r, place);                           \
+        ips_file_call_count_and_record_if_slow(&call, (int64_t)r, place);      \
         return r;                                                              \
     } while (0)
 
@@ -284,7 +284,7 @@ IPS_EXPORT void sync(void)
     }
     struct ips_moment call = ips_file_call_take_start_moment(true);
     REAL(sync)();
-    ips_file_call_end(&call, 0, IPS_SITE);
+    ips_file_call_count_and_record_if_slow(&call, 0, IPS_SITE);
 }
 
 int ips_sync_file_range_at(int fd, off64_t from, off64_t n, unsigned flags,

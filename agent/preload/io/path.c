@@ -130,7 +130,7 @@ static pid_t parse_pid_of_proc_path(const char *path)
 
 /* If the thread has waited for this: records that no file has the name `path`
  * any more. */
-static void record_name_free_if_tested_before(int at, const char *path,
+static void record_file_gone_if_tested_before(int at, const char *path,
                                               uint64_t key,
                                               struct ips_moment call,
                                               uint64_t site)
@@ -164,7 +164,7 @@ int ips_record_or_count_existence_test(int at, const char *path, int r,
         record_file_found_if_tested_before(at, path, key, site);
         ips_retry_count_failed_try(IPS_RETRY_GONE, key, &call);
     } else {
-        record_name_free_if_tested_before(at, path, key, call, site);
+        record_file_gone_if_tested_before(at, path, key, call, site);
         ips_retry_count_failed_try(IPS_RETRY_PATH, key, &call);
     }
     errno = saved;
@@ -298,7 +298,7 @@ void ips_record_open_to_create(int at, const char *path, int fd, int flags,
         return;
     }
     if (flags & O_EXCL)
-        record_name_free_if_tested_before(
+        record_file_gone_if_tested_before(
             at, path, hash_directory_fd_and_path(at, path), call, site);
     if (ips_sys_fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
         record_file_made(at, path, &st, call, site);
@@ -330,7 +330,7 @@ static int record_file_created_or_failed_try(int at, const char *path, int r,
         ips_retry_count_failed_try(IPS_RETRY_GONE,
                                    hash_directory_fd_and_path(at, path), &call);
     if (r == 0 && !ips_sys_quiet)
-        record_name_free_if_tested_before(
+        record_file_gone_if_tested_before(
             at, path, hash_directory_fd_and_path(at, path), call, site);
     errno = saved;
     return record_file_put_at_path(at, path, r, call, site);

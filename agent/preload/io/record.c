@@ -40,8 +40,9 @@ struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op,
     bool waits = op == IPS_OP_POLL || op == IPS_OP_SELECT ||
                  op == IPS_OP_EPOLL || op == IPS_OP_SLEEP ||
                  op == IPS_OP_SIGWAIT;
-    struct ips_moment ret =
-        waits ? ips_wakeup_moment(&call) : ips_return_moment(&call);
+    struct ips_moment ret = waits
+                                ? ips_take_wakeup_moment_and_check_sample(&call)
+                                : ips_return_moment(&call);
     if (op == IPS_OP_SLEEP || (waits && result == 0))
         ips_count_sleep();
     if (result > 0 || ips_was_blocked(&call, &ret))
@@ -61,7 +62,7 @@ void ips_record_poll_or_count_failed_poll(enum ips_op op,
         ips_spin_end_and_record_failures(&ips_me, &call);
     if (result == 0 && no_wait) {
         struct ips_moment ret = ips_return_moment(&call);
-        ips_spin_count_failed_attempt(&call, &ret, 0, site);
+        ips_spin_start_or_continue_failures(&call, &ret, 0, site);
     } else {
         ips_record_wait_if_blocked_or_ready(op, call, result, err, site, ready);
     }
@@ -139,7 +140,7 @@ static ssize_t record_write_to_non_channel(const struct ips_io *io,
 {
     int saved = errno;
     if (io->klass == IPS_FD_FILE)
-        ips_file_call_end(&io->call, result, io->site);
+        ips_file_call_count_and_record_if_slow(&io->call, result, io->site);
     else if (io->klass == IPS_FD_EVENTFD && result > 0)
         ips_record_eventfd_write(io);
     else if (io->klass == IPS_FD_TERMINAL &&
@@ -204,9 +205,9 @@ static void record_signals_read(const struct iovec *iov, size_t iovcnt,
         ips_record_signal_taken(
             IPS_SIGNAL_FD, (int)one.ssi_signo, one.ssi_code,
             (int32_t)one.ssi_pid,
-            ips_signal_record_value((int)one.ssi_signo, one.ssi_code,
-                                    one.ssi_fd, (long)one.ssi_band,
-                                    one.ssi_ptr),
+            ips_choose_signal_value_by_code((int)one.ssi_signo, one.ssi_code,
+                                            one.ssi_fd, (long)one.ssi_band,
+                                            one.ssi_ptr),
             ret);
     }
 }
@@ -235,7 +236,7 @@ static ssize_t record_read_from_non_channel(const struct ips_io *io,
         ips_spin_end_and_record_failures(&ips_me, &io->call);
     else if (result < 0 && err == EAGAIN &&
              ips_failed_without_waiting(io->fd, &io->call, &ret))
-        ips_spin_count_failed_attempt(&io->call, &ret, 0, io->site);
+        ips_spin_start_or_continue_failures(&io->call, &ret, 0, io->site);
     size_t first = watch ? ips_min_u64((size_t)result, iov[0].iov_len) : 0;
     if (!(eventfd && ips_record_eventfd_read(io, ret)) &&
         !(watch && ips_record_inotify_read(io, iov[0].iov_base, first, ret)) &&
@@ -275,7 +276,9 @@ record_non_stream_or_empty_receive(const struct ips_io *io, enum ips_op op,
                                    socklen_t name_len)
 {
     if (io->klass == IPS_FD_FILE)
-        return ips_file_call_end(&io->call, result, io->site), result;
+        return ips_file_call_count_and_record_if_slow(&io->call, result,
+                                                      io->site),
+               result;
     if (io->klass != IPS_FD_STREAM && io->klass != IPS_FD_DGRAM)
         return record_read_from_non_channel(io, result, iov, iovcnt);
     struct ips_moment ret = ips_return_moment(&io->call);
@@ -294,8 +297,8 @@ record_non_stream_or_empty_receive(const struct ips_io *io, enum ips_op op,
                          (uint64_t)result, io->segment, name, name_len);
     bool again = result < 0 && err == EAGAIN &&
                  ips_failed_without_waiting(io->fd, &io->call, &ret);
-    if (again &&
-        ips_spin_count_failed_attempt(&io->call, &ret, io->chan, io->site))
+    if (again && ips_spin_start_or_continue_failures(&io->call, &ret, io->chan,
+                                                     io->site))
         return result;
     ips_record_io_call(
         result < 0 ? IPS_REC_RECVCALL : IPS_REC_RECV, io->chan, op, io->call,

@@ -17,8 +17,8 @@
 /* Returns the number of sleeps of this thread so far. For paths and processes,
  * waits for children count as well, because a shell sleeps by running
  * sleep(1). */
-static uint32_t count_sleeps_so_far(const struct ips_extra *extra,
-                                    enum ips_retry_kind kind)
+static uint32_t get_sleep_count_of_thread(const struct ips_extra *extra,
+                                          enum ips_retry_kind kind)
 {
     return extra->naps + (kind >= IPS_RETRY_PATH ? extra->joins : 0);
 }
@@ -48,7 +48,7 @@ void ips_retry_count_failed_try(enum ips_retry_kind kind, uint64_t key,
     if (!extra)
         return;
     struct ips_retry_series *run = find_retry_series(extra, kind, key);
-    const uint32_t naps = count_sleeps_so_far(extra, kind);
+    const uint32_t naps = get_sleep_count_of_thread(extra, kind);
     if (run && naps - run->naps > NAPS_OF_TRY)
         run->count = 0; /* too many sleeps: it did not wait all the time, so a
                            new series starts */
@@ -80,7 +80,7 @@ bool ips_retry_end_and_get_series_slow(enum ips_retry_kind kind, uint64_t key,
     found->count = 0;
     /* A thread that finds a file or process, and later finds it gone, has
      * waited for that only if it tested again after a sleep. */
-    const uint32_t naps = count_sleeps_so_far(extra, kind) - run->naps;
+    const uint32_t naps = get_sleep_count_of_thread(extra, kind) - run->naps;
     return naps <= NAPS_OF_TRY &&
            (run->spaced > 0 || (kind < IPS_RETRY_GONE && naps > 0));
 }

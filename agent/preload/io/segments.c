@@ -40,7 +40,7 @@ static inline bool load_flag_relaxed(const _Atomic bool *flag)
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
 
-static void store_udp_segment_option_used(int option)
+static void note_udp_segment_or_gro_option(int option)
 {
     if (option == UDP_SEGMENT)
         atomic_store_explicit(&sends_cut, true, memory_order_relaxed);
@@ -48,12 +48,12 @@ static void store_udp_segment_option_used(int option)
         atomic_store_explicit(&receives_joined, true, memory_order_relaxed);
 }
 
-void ips_store_udp_segment_options_of_fd(int fd)
+void ips_note_if_fd_has_udp_segment_options(int fd)
 {
     if (!load_flag_relaxed(&sends_cut) && get_udp_option(fd, UDP_SEGMENT))
-        store_udp_segment_option_used(UDP_SEGMENT);
+        note_udp_segment_or_gro_option(UDP_SEGMENT);
     if (!load_flag_relaxed(&receives_joined) && get_udp_option(fd, UDP_GRO))
-        store_udp_segment_option_used(UDP_GRO);
+        note_udp_segment_or_gro_option(UDP_GRO);
 }
 
 /* Whether the close of a socket with this value of SO_LINGER waits until its
@@ -72,7 +72,7 @@ IPS_EXPORT int setsockopt(int fd, int level, int name, const void *value,
     bool on = ips_wrap_start_library_and_check_recording();
     int r = REAL(setsockopt)(fd, level, name, value, len);
     if (on && r == 0 && level == IPPROTO_UDP)
-        store_udp_segment_option_used(name);
+        note_udp_segment_or_gro_option(name);
     if (on && r == 0 && level == SOL_SOCKET && name == SO_LINGER &&
         does_linger_wait_at_close(value, len))
         ips_store_linger_option_used();

@@ -50,9 +50,9 @@ void ips_spin_restart_failure_series(void)
     ips_me.spin_count = 1;
 }
 
-bool ips_spin_count_failed_attempt(const struct ips_moment *call,
-                                   const struct ips_moment *ret, uint32_t chan,
-                                   uint64_t site)
+bool ips_spin_start_or_continue_failures(const struct ips_moment *call,
+                                         const struct ips_moment *ret,
+                                         uint32_t chan, uint64_t site)
 {
     bool more = check_and_continue_failure_series(call);
     if (!more) {

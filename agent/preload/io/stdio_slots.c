@@ -109,7 +109,7 @@ static int popen_close_hook(FILE *f)
     int status = IN_LIBC(proc_close)(f);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call,
-                        ips_reap_count_and_get_cpu_since(reap),
+                        ips_count_reaped_child_and_get_its_cpu(reap),
                         (uint32_t)status, site);
     return status;
 }
@@ -140,7 +140,7 @@ static bool set_slot_page_protection(void *const *first, void *const *last,
     uint64_t to =
         ((uint64_t)(uintptr_t)(last + 1) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 #if defined(__x86_64__) /* other architectures may have larger pages */
-    uint64_t end = ips_find_protected_end(first) & ~(uint64_t)(PAGE - 1);
+    uint64_t end = ips_find_relro_end(first) & ~(uint64_t)(PAGE - 1);
     if (end > to)
         to = end;
 #endif

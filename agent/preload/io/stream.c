@@ -28,9 +28,9 @@ write_full_record_and_close_call(struct ips_thread *me, const struct ips_io *io,
     return result;
 }
 
-IPS_HOT ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
-                                                       enum ips_rec_type type,
-                                                       ssize_t result)
+IPS_HOT ssize_t ips_stream_record_switched_out_call(const struct ips_io *io,
+                                                    enum ips_rec_type type,
+                                                    ssize_t result)
 {
     struct ips_thread *me = ips_this_thread_of_recorded_process();
     struct ips_moment ret;
@@ -41,9 +41,9 @@ IPS_HOT ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
     return write_full_record_and_close_call(me, io, type, result, &ret);
 }
 
-IPS_HOT ssize_t ips_stream_record_in_full(const struct ips_io *io,
-                                          enum ips_rec_type type,
-                                          ssize_t result, uint64_t t)
+IPS_HOT ssize_t ips_stream_record_call_in_full(const struct ips_io *io,
+                                               enum ips_rec_type type,
+                                               ssize_t result, uint64_t t)
 {
     struct ips_thread *me = ips_this_thread_of_recorded_process();
     uint64_t took = t - io->call.t;
@@ -65,7 +65,7 @@ ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
                                            uint64_t place)
 {
     ips_reservation_give_back_or_fill(place, sizeof(struct ips_rec_io_short));
-    return ips_stream_record_in_full(io, type, result, t);
+    return ips_stream_record_call_in_full(io, type, result, t);
 }
 
 IPS_HOT int ips_poll_record_with_ready_fd(const struct ips_moment *call,

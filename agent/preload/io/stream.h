@@ -98,17 +98,17 @@ IPS_INLINE ssize_t ips_stream_end_call_and_record_module(
 }
 
 /* The rare cases; all of them record the call, close `io` and return `result`.
- * ips_stream_record_after_context_switch: the thread was off its core during
+ * ips_stream_record_switched_out_call: the thread was off its core during
  * the call (its CPU mark is gone), most often because the call blocked.
- * ips_stream_record_in_full: a short record is impossible (no baseline), or the
- * call was long. ips_stream_undo_reserve_and_record: the same, but space for
- * the short record is reserved already. */
-ssize_t ips_stream_record_after_context_switch(const struct ips_io *io,
-                                               enum ips_rec_type type,
-                                               ssize_t result);
-ssize_t ips_stream_record_in_full(const struct ips_io *io,
-                                  enum ips_rec_type type, ssize_t result,
-                                  uint64_t t);
+ * ips_stream_record_call_in_full: a short record is impossible (no baseline),
+ * or the call was long. ips_stream_undo_reserve_and_record: the same, but space
+ * for the short record is reserved already. */
+ssize_t ips_stream_record_switched_out_call(const struct ips_io *io,
+                                            enum ips_rec_type type,
+                                            ssize_t result);
+ssize_t ips_stream_record_call_in_full(const struct ips_io *io,
+                                       enum ips_rec_type type, ssize_t result,
+                                       uint64_t t);
 ssize_t ips_stream_undo_reserve_and_record(const struct ips_io *io,
                                            enum ips_rec_type type,
                                            ssize_t result, uint64_t t,
@@ -142,7 +142,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
     const volatile struct ips_cpu_baseline *line = &me->io_baseline;
     if (unlikely(*ips_cpu_mark_address() != call->mark)) {
         IPS_DECLARE_RARE_CASE_IO(io, type);
-        return ips_stream_record_after_context_switch(seldom_, type, result);
+        return ips_stream_record_switched_out_call(seldom_, type, result);
     }
     uint64_t t = IPS_STAMP(), took = t - call->t;
     /* The elapsed time of a long call may not be CPU time: a pause by the
@@ -151,7 +151,7 @@ IPS_INLINE ssize_t ips_stream_record_bytes(const struct ips_io *io,
                  took >= ips_core.long_call || !io->baseline_t ||
                  (uint64_t)result >> 32 || me->spin_count)) {
         IPS_DECLARE_RARE_CASE_IO(io, type);
-        return ips_stream_record_in_full(seldom_, type, result, t);
+        return ips_stream_record_call_in_full(seldom_, type, result, t);
     }
     /* count the open record before the xadd that reserves its space: see
      * ips_segment_abandon_and_unmap */

@@ -451,7 +451,7 @@ static int record_signal_wait(struct ips_moment call, int r,
     if (r > 0)
         ips_record_signal_taken(
             IPS_SIGNAL_WAIT, r, info->si_code, info->si_pid,
-            ips_signal_record_value(
+            ips_choose_signal_value_by_code(
                 r, info->si_code, info->si_fd, info->si_band,
                 (uint64_t)(uintptr_t)info->si_value.sival_ptr),
             ret);

@@ -32,7 +32,7 @@ struct ips_reap ips_reap_take_snapshot(void)
     return (struct ips_reap){reaped_children_cpu_ns(), atomic_load(&reaped)};
 }
 
-uint64_t ips_reap_count_and_get_cpu_since(struct ips_reap since)
+uint64_t ips_count_reaped_child_and_get_its_cpu(struct ips_reap since)
 {
     if (reaped_children_cpu_ns() == since.cpu_ns)
         return 0;

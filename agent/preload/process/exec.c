@@ -153,7 +153,7 @@ size_t ips_env_copy_bytes(char *const *envp, const struct ips_target *target)
     if (ips_core.wrap_state != IPS_WRAP_ON || !library ||
         !ips_is_text_list_readable(envp))
         return 0;
-    if (ips_must_not_preload())
+    if (ips_new_image_must_not_preload())
         return environ_copy_bytes(envp);
     const char *preload = find_ld_preload_entry(envp);
     bool there = preload && strstr(preload, library_name);
@@ -185,7 +185,7 @@ void ips_env_build(struct ips_env *env, char *const *envp,
         env->bytes = bytes;
     }
     char **out = (char **)room;
-    if (ips_must_not_preload()) {
+    if (ips_new_image_must_not_preload()) {
         copy_environ_without_agent_entries(out, envp);
         env->envp = out;
         return;
@@ -239,7 +239,7 @@ static void set_target_traced(struct ips_target *t)
 void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 {
     if (ips_core.wrap_state == IPS_WRAP_ON && library &&
-        !ips_must_not_preload() && ips_is_text_readable(path))
+        !ips_new_image_must_not_preload() && ips_is_string_readable(path))
         ips_target_inspect(t, dir, path, library);
     else
         set_target_traced(t);
@@ -248,13 +248,13 @@ void ips_exec_inspect(struct ips_target *t, int dir, const char *path)
 void ips_exec_find_and_inspect(struct ips_target *t, const char *file)
 {
     static const char path[] = "PATH=";
-    if (!ips_is_text_readable(file) || !file || strchr(file, '/')) {
+    if (!ips_is_string_readable(file) || !file || strchr(file, '/')) {
         ips_exec_inspect(t, AT_FDCWD, file);
         return;
     }
     const char *search = find_in_environ(environ, path);
     if (ips_core.wrap_state == IPS_WRAP_ON && library &&
-        !ips_must_not_preload())
+        !ips_new_image_must_not_preload())
         ips_target_find_and_inspect(
             t, file, search ? search + sizeof(path) - 1 : NULL, library);
     else
@@ -291,7 +291,7 @@ static void record_exec_or_exec_failure(enum ips_rec_type type,
         return;
     if (type == IPS_REC_EXEC)
         ips_core_write_pending_counts();
-    size_t n = path && ips_is_text_readable(path) ? strnlen(path, 255) : 0;
+    size_t n = path && ips_is_string_readable(path) ? strnlen(path, 255) : 0;
     uint64_t t = ips_core_stamp_now(), cpu = ips_core_thread_cpu_ns();
     struct ips_rec_exec *rec = (struct ips_rec_exec *)ips_rec_begin_at(
         type, sizeof(*rec) + ((n + 8) & ~(size_t)7), t);

@@ -282,7 +282,7 @@ long ips_vfork_record_in_parent(long result)
     if (ips_core.wrap_state == IPS_WRAP_ON && ips_me.vfork_depth &&
         --ips_me.vfork_depth == 0) {
         ips_me.in_vfork = false;
-        ips_store_vfork_seccomp_filter(false);
+        ips_set_vfork_has_seccomp_filter(false);
         if (ips_me.extra && ips_me.extra->vfork.seq)
             record_vfork(ips_me.extra, result);
         else
@@ -409,7 +409,7 @@ IPS_EXPORT int system(const char *command)
     ips_env_free(&env);
     if (status != -1)
         ips_record_join(IPS_JOIN_SYSTEM, 0, seq, call,
-                        ips_reap_count_and_get_cpu_since(reap),
+                        ips_count_reaped_child_and_get_its_cpu(reap),
                         (uint32_t)status, IPS_SITE);
     errno = saved;
     return status;
@@ -505,7 +505,7 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     if (lent)
         environ = kept;
     ips_env_free(&env);
-    uint64_t cpu_ns = ips_reap_count_and_get_cpu_since(reap);
+    uint64_t cpu_ns = ips_count_reaped_child_and_get_its_cpu(reap);
     if (cpu_ns)
         record_wordexp_children(n, call, cpu_ns, IPS_SITE);
     errno = saved;
@@ -516,7 +516,7 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
 
 /* Records the close of descriptors 0, 1 and 2 after the C library has replaced
  * them without calling our wrappers. */
-static void record_standard_fds_closed(uint64_t site)
+static void record_close_of_standard_fds(uint64_t site)
 {
     int saved = errno;
     for (int fd = 0; fd <= 2; fd++) {
@@ -548,7 +548,7 @@ IPS_EXPORT int daemon(int nochdir, int noclose)
     int r = REAL(daemon)(nochdir, noclose);
     store_call_site_of_libc_fork(0);
     if (r == 0 && !noclose && ips_wrap_start_library_and_check_recording())
-        record_standard_fds_closed(IPS_SITE);
+        record_close_of_standard_fds(IPS_SITE);
     return r;
 }
 
@@ -561,6 +561,6 @@ IPS_EXPORT int forkpty(int *master, char *name, const struct termios *termp,
     int pid = REAL(forkpty)(master, name, termp, winp);
     store_call_site_of_libc_fork(0);
     if (pid == 0 && ips_wrap_start_library_and_check_recording())
-        record_standard_fds_closed(IPS_SITE);
+        record_close_of_standard_fds(IPS_SITE);
     return pid;
 }

@@ -153,7 +153,7 @@ void ips_mark_whether_open_call_waits(const void *context)
         open->recs &= ~IPS_OPEN_IDLE;
 }
 
-void ips_close_and_count_open_calls(void)
+void ips_close_open_calls_and_count_lost(void)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; ips_me.open_depth && i < IPS_OPEN_MAX; i++) {

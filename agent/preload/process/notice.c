@@ -92,8 +92,8 @@ static bool is_fault_or_child_signal(int sig)
            sig == SIGSEGV || sig == SIGCHLD || sig == SIGSYS;
 }
 
-uint64_t ips_signal_record_value(int sig, int code, int fd, long band,
-                                 uint64_t value)
+uint64_t ips_choose_signal_value_by_code(int sig, int code, int fd, long band,
+                                         uint64_t value)
 {
     if (code == SI_QUEUE || code == SI_TIMER)
         return value;

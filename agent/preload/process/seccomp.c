@@ -38,12 +38,12 @@ void ips_report_unrecorded_activity(const char *text)
     ips_rec_publish(rec);
 }
 
-bool ips_must_not_preload(void)
+bool ips_new_image_must_not_preload(void)
 {
     return ips_sys_quiet || ips_me.vfork_filter;
 }
 
-void ips_store_vfork_seccomp_filter(bool on)
+void ips_set_vfork_has_seccomp_filter(bool on)
 {
     ips_me.vfork_filter = on;
 }
@@ -69,7 +69,7 @@ static enum ips_forbids classify_forbidding_prctl(int option,
 
 bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what)
 {
-    const bool before = ips_must_not_preload();
+    const bool before = ips_new_image_must_not_preload();
     if (what == IPS_FORBIDS_NOTHING || ips_core.wrap_state != IPS_WRAP_ON)
         return before;
     if (ips_me.in_vfork) {

@@ -53,11 +53,12 @@ record_handler_signal(int sig, const siginfo_t *info, const void *context)
     ips_sample_store_sp_of_interrupted_syscall(context);
     struct ips_moment at = {.t = ips_core_stamp_now(),
                             .cpu = ips_core_thread_cpu_ns()};
-    ips_record_signal_taken(
-        IPS_SIGNAL_HANDLER, sig, info->si_code, info->si_pid,
-        ips_signal_record_value(sig, info->si_code, info->si_fd, info->si_band,
+    ips_record_signal_taken(IPS_SIGNAL_HANDLER, sig, info->si_code,
+                            info->si_pid,
+                            ips_choose_signal_value_by_code(
+                                sig, info->si_code, info->si_fd, info->si_band,
                                 (uint64_t)(uintptr_t)info->si_value.sival_ptr),
-        at);
+                            at);
 }
 
 static __attribute__((noinline)) void
@@ -529,7 +530,7 @@ static void replace_stub_in_old_kernel_action(void *old)
 
 /* Reads no memory of the caller, except the old action that the kernel just
  * wrote. */
-bool ips_record_or_make_signal_syscall(long *r, long n, const long args[6],
+bool ips_record_kill_or_make_sigaction(long *r, long n, const long args[6],
                                        uint64_t site)
 {
     switch (n) {

@@ -50,7 +50,7 @@ static void free_thread_start_slot(struct start *s)
     atomic_store_explicit(&s->claimed, 0, memory_order_release);
 }
 
-static bool clear_own_entry_and_get_cancelled(void);
+static bool clear_own_entry_and_test_cancelled(void);
 static void clear_own_cancelled_mark(void);
 static void store_own_fork_seq(uint64_t seq);
 
@@ -66,7 +66,7 @@ static void at_thread_end(void *round)
     if (n < PTHREAD_DESTRUCTOR_ITERATIONS &&
         pthread_setspecific(end_key, (void *)(n + 1)) == 0)
         return;
-    if (clear_own_entry_and_get_cancelled()) {
+    if (clear_own_entry_and_test_cancelled()) {
         struct ips_moment now = {.t = ips_core_stamp_now(),
                                  .cpu = ips_core_thread_cpu_ns()};
         ips_record_signal_taken(IPS_SIGNAL_CANCELLED, (int)IPS_CANCEL, SI_TKILL,
@@ -206,7 +206,7 @@ static void clear_own_cancelled_mark(void)
 }
 
 /* Clears the calling thread's entry. True: the thread was cancelled. */
-static bool clear_own_entry_and_get_cancelled(void)
+static bool clear_own_entry_and_test_cancelled(void)
 {
     struct known_threads *k =
         find_or_add_known_thread((uint64_t)pthread_self(), false);
@@ -248,7 +248,7 @@ static void record_thread_creation_and_store_fork_seq(uint64_t thread, int err,
 
 /* Returns the stack size (bytes) of a thread created with `attr` (NULL: default
  * attributes); 0: unknown. */
-static uint64_t thread_stack_size(const pthread_attr_t *attr)
+static uint64_t stack_size_of_thread_attributes(const pthread_attr_t *attr)
 {
     pthread_attr_t usual;
     size_t size = 0;
@@ -273,7 +273,7 @@ IPS_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     s->seq = seq;
     s->fn.posix = fn;
     s->arg = arg;
-    s->stack = thread_stack_size(attr);
+    s->stack = stack_size_of_thread_attributes(attr);
     struct ips_moment call = ips_take_call_moment();
     int err = REAL(pthread_create)(thread, attr, run_posix_thread, s);
     record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err,
@@ -293,7 +293,7 @@ IPS_EXPORT int thrd_create(thrd_t *thread, thrd_start_t fn, void *arg)
     s->seq = seq;
     s->fn.c11 = fn;
     s->arg = arg;
-    s->stack = thread_stack_size(NULL);
+    s->stack = stack_size_of_thread_attributes(NULL);
     struct ips_moment call = ips_take_call_moment();
     int err = REAL(thrd_create)(thread, run_c11_thread, s);
     record_thread_creation_and_store_fork_seq(err ? 0 : (uint64_t)*thread, err,

@@ -40,7 +40,7 @@ IPS_EXPORT int dlclose(void *handle)
     r = REAL(dlclose)(handle);
     if (on) {
         int saved = errno;
-        ips_modules_record_unloaded();
+        ips_modules_find_and_record_unloaded();
         errno = saved;
     }
     return r;

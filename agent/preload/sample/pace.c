@@ -31,7 +31,7 @@
 #define LOOP_NS 500000u
 #define NEAR_LEAST_NS 30000u
 #define NEAR_MOST                                                              \
-    9u /* return_check_window_ns_before_sample() is then at most 15 ms */
+    9u /* get_call_return_check_window_ns() is then at most 15 ms */
 /* After so many returns of calls near sampling moments, the time before a
  * moment in which returns are examined is halved. */
 #define RETURNS_NEAR 64u
@@ -57,7 +57,7 @@ static IPS_TLS struct {
      * ips_stdio_libc_file_write_address(); 0: unknown */
     int32_t real;
     int16_t watch, exact; /* ids of the two kernel timers; -1: none */
-    uint8_t near; /* exponent used in return_check_window_ns_before_sample() */
+    uint8_t near; /* exponent used in get_call_return_check_window_ns() */
     /* the least `near` with which each of the latest gaps between two calls is
      * examined from its beginning */
     uint8_t least;
@@ -70,7 +70,7 @@ static IPS_TLS struct {
     uint8_t returns; /* returns of calls examined for this moment */
     /* back_known: `back` is valid. postponed_timer_set: the exact timer is set
      * for a postponed moment. on: the thread is sampled. busy: it is in
-     * check_for_sample_at_call_return(). */
+     * sample_or_set_timer_at_call_return(). */
     bool back_known : 1, postponed_timer_set : 1, on : 1, busy : 1;
 } pace;
 
@@ -151,7 +151,7 @@ static bool is_exact_timer_set(void)
     return ips_me.sample_watch & IPS_SAMPLE_SET;
 }
 
-static void set_exact_timer(uint64_t ns)
+static void start_exact_timer(uint64_t ns)
 {
     ips_me.sample_watch |= IPS_SAMPLE_SET;
     atomic_signal_fence(memory_order_seq_cst);
@@ -189,7 +189,7 @@ static void set_exact_timer_to_expire_after_return(uint64_t ns)
     uint32_t takes = atomic_load_explicit(&takes_ns, memory_order_relaxed);
     uint64_t t = ips_core_stamp_now(), ahead = takes + takes / 2 + LEAST_NS / 4,
              now;
-    set_exact_timer(ns + ahead);
+    start_exact_timer(ns + ahead);
     uint64_t took = ips_stamps_to_ns(ips_core_stamp_now() - t);
     took = ips_min_u64(took, TAKES_MOST_NS);
     takes = (uint32_t)(takes ? (takes * (uint64_t)7 + took) / 8 : took);
@@ -225,7 +225,7 @@ static bool may_set_exact_timer(void)
 
 /* Returns for how long (ns) before a sampling moment the returns of calls are
  * examined. The more returns there are, the shorter. */
-static uint64_t return_check_window_ns_before_sample(void)
+static uint64_t get_call_return_check_window_ns(void)
 {
     return ips_min_u64((uint64_t)NEAR_LEAST_NS << pace.near,
                        ips_max_u64(period_ns, watch_lead_ns()));
@@ -251,7 +251,7 @@ static void choose_next_sample_time(uint64_t cpu)
 static void plan_return_checks(uint64_t cpu, uint64_t t)
 {
     uint64_t left = ips_sub_sat(pace.at, cpu);
-    if (pace.offset || left <= return_check_window_ns_before_sample()) {
+    if (pace.offset || left <= get_call_return_check_window_ns()) {
         ips_me.sample_watch |= IPS_SAMPLE_CLOSE;
         set_return_check_start_stamp(0);
         return;
@@ -260,7 +260,7 @@ static void plan_return_checks(uint64_t cpu, uint64_t t)
     pace.back_known = false;
     pace.real = 0;
     set_return_check_start_stamp(
-        t + ns_to_stamps(left - return_check_window_ns_before_sample()));
+        t + ns_to_stamps(left - get_call_return_check_window_ns()));
 }
 
 /* Sets the watch (the timer on CPU time, pace.h) to expire in the last tick
@@ -282,7 +282,7 @@ static void choose_next_sample_and_set_timers(uint64_t cpu, bool runs)
     uint64_t left = pace.at - cpu;
     if (runs && may_set_exact_timer() &&
         is_outside_interrupted_call(ips_stack_pointer()))
-        set_exact_timer(left);
+        start_exact_timer(left);
     set_watch_timer(cpu);
     plan_return_checks(cpu, ips_core_stamp_now());
 }
@@ -337,7 +337,7 @@ sample_or_rearm_on_exact_timer(const ucontext_t *uc, uint64_t cpu,
         atomic_store(&sleeps_unseen, true);
     if (cpu + NOW_NS < at) {
         if (may_set_exact_timer())
-            set_exact_timer(at - cpu);
+            start_exact_timer(at - cpu);
         return;
     }
     /* The timer for a postponed moment expired inside the wrapper that set it:
@@ -389,7 +389,7 @@ static void sample_or_arm_on_watch_timer(const ucontext_t *uc, uint64_t cpu,
             is_outside_interrupted_call(context_stack_pointer(uc)) &&
             !in_call(uc)) {
             pace.postponed_timer_set = false;
-            set_exact_timer(pace.at - cpu);
+            start_exact_timer(pace.at - cpu);
         }
         return;
     }
@@ -398,12 +398,12 @@ static void sample_or_arm_on_watch_timer(const ucontext_t *uc, uint64_t cpu,
     choose_next_sample_and_set_timers(cpu, !in_call(uc));
 }
 
-void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
-                        bool (*in_call)(const ucontext_t *uc))
+void ips_pace_sample_or_rearm_on_signal(uint32_t cookie, const ucontext_t *uc,
+                                        bool (*in_call)(const ucontext_t *uc))
 {
     if (!pace.on)
         return;
-    /* the signal interrupted check_for_sample_at_call_return(), or a longjmp
+    /* the signal interrupted sample_or_set_timer_at_call_return(), or a longjmp
      * left that function */
     if (pace.busy) {
         if (cookie == IPS_PACE_EXACT)
@@ -458,7 +458,7 @@ static void write_sample_of_call(bool late)
 
 /* Examines the return of a call while a sampling moment is postponed. True: the
  * caller must set the exact timer. */
-static bool check_postponed_sample_at_return(const struct ips_moment *call)
+static bool update_postponed_sample_at_return(const struct ips_moment *call)
 {
     if (!pace.postponed_timer_set) {
         if (pace.skip)
@@ -488,13 +488,12 @@ static void sample_or_postpone_missed_moment(const struct ips_moment *call,
         write_sample_of_call(false);
         pace.budget = BUDGET;
     } else if (!postpone_sample_if_possible()) {
-        bool loop = return_check_window_ns_before_sample() < LOOP_NS;
+        bool loop = get_call_return_check_window_ns() < LOOP_NS;
         pace.least = (uint8_t)ips_min_u64(pace.near + 1u, NEAR_MOST);
         pace.near = (uint8_t)ips_min_u64(pace.near + 3u, NEAR_MOST);
         if (loop) { /* the next moment may be soon: all iterations of a loop are
                        alike */
-            pace.at =
-                cpu + random_below(return_check_window_ns_before_sample());
+            pace.at = cpu + random_below(get_call_return_check_window_ns());
             return;
         }
         write_sample_of_call(true);
@@ -514,8 +513,8 @@ static void raise_least_check_window_to_call_gap(const struct ips_moment *call)
 
 /* Examines the return of a call near the sampling moment, or while the moment
  * is postponed: takes a sample, or sets the exact timer. */
-static void check_for_sample_at_call_return(const struct ips_moment *call,
-                                            uint64_t cpu, uint64_t t)
+static void sample_or_set_timer_at_call_return(const struct ips_moment *call,
+                                               uint64_t cpu, uint64_t t)
 {
     bool set = false, off = false;
     const bool may = may_set_exact_timer() && ips_me.open_depth <= 1 &&
@@ -524,9 +523,9 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
     if (cpu >= pace.at)
         sample_or_postpone_missed_moment(call, cpu);
     if (pace.offset)
-        set = off = check_postponed_sample_at_return(call) && may;
+        set = off = update_postponed_sample_at_return(call) && may;
     uint64_t left = pace.at - cpu;
-    if (!off && left <= return_check_window_ns_before_sample()) {
+    if (!off && left <= get_call_return_check_window_ns()) {
         if (++pace.returns >= RETURNS_NEAR && pace.near) {
             pace.near--;
             pace.returns = 0;
@@ -540,7 +539,7 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
             pace.arms = 0;
         }
         set = may && pace.arms < pace.budget && left > TAKES_MOST_NS &&
-              left <= return_check_window_ns_before_sample();
+              left <= get_call_return_check_window_ns();
         pace.arms += set;
     }
     pace.back = (uint32_t)cpu;
@@ -549,7 +548,7 @@ static void check_for_sample_at_call_return(const struct ips_moment *call,
     pace.postponed_timer_set = off;
     /* still busy: a signal in this function must not take a sample */
     if (set && !off)
-        set_exact_timer(left);
+        start_exact_timer(left);
     pace.busy = false;
     if (set && off)
         set_exact_timer_to_expire_after_return(pace.offset);
@@ -563,7 +562,7 @@ void ips_sample_check_call_return_slow(const struct ips_moment *call,
         return;
     int saved = errno;
     pace.busy = true;
-    check_for_sample_at_call_return(call, ret->cpu, ret->t);
+    sample_or_set_timer_at_call_return(call, ret->cpu, ret->t);
     errno = saved;
 }
 

@@ -63,8 +63,8 @@ void ips_pace_delete_timers(void);
  * (IPS_PACE_WATCH or IPS_PACE_EXACT), which interrupted the thread at `uc`.
  * `in_call` must return whether `uc` is in a wrapper, or in a function that a
  * wrapper called. */
-void ips_pace_on_signal(uint32_t cookie, const ucontext_t *uc,
-                        bool (*in_call)(const ucontext_t *uc));
+void ips_pace_sample_or_rearm_on_signal(uint32_t cookie, const ucontext_t *uc,
+                                        bool (*in_call)(const ucontext_t *uc));
 
 /* sample.c: writes a sample of the code at `uc`, taken when the thread's CPU
  * clock showed `cpu` (ns). */

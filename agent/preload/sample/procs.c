@@ -389,7 +389,8 @@ COLD void count_written_enter_in_moved_table(uint64_t procedure)
 
 /* Counts an ENTER that was written for a call of the procedure. Must be the
  * last action of a hook. */
-static inline void count_written_enter(struct slot *s, const struct slot *slots)
+static inline void count_enter_and_stop_if_over_budget(struct slot *s,
+                                                       const struct slot *slots)
 {
     if (unlikely(here.slots != slots)) {
         count_written_enter_in_moved_table(s->procedure);
@@ -404,7 +405,7 @@ static void record_or_count_enter(struct slot *s, const struct slot *slots)
 {
     struct ips_moment m;
     if (ips_write_long_procedure_event(IPS_REC_ENTER, s->procedure, &m))
-        count_written_enter(s, slots);
+        count_enter_and_stop_if_over_budget(s, slots);
     else
         count_call(s, slots);
 }
@@ -462,8 +463,8 @@ static __attribute__((noinline)) void record_exit_slow(uint64_t procedure,
 }
 
 /* Returns the slot of `procedure` if its mode is RECORDED, else NULL. */
-static inline struct slot *find_slot_if_recorded(struct slot *slots,
-                                                 uint64_t procedure)
+static inline struct slot *find_slot_of_recorded_procedure(struct slot *slots,
+                                                           uint64_t procedure)
 {
     if (unlikely(!slots || ips_me.in_vfork))
         return NULL;
@@ -477,7 +478,7 @@ static inline struct slot *find_slot_if_recorded(struct slot *slots,
     }
 }
 
-COLD void count_written_exit_in_moved_table(uint64_t procedure)
+COLD void decrement_open_calls_in_moved_table(uint64_t procedure)
 {
     if (here.slots)
         find_procedure_or_free_slot(here.table, procedure)->open--;
@@ -489,13 +490,13 @@ HOOK void __cyg_profile_func_exit(void *procedure, void *site);
 static inline void record_or_count_enter_fast(uint64_t procedure)
 {
     struct slot *slots = here.slots,
-                *s = find_slot_if_recorded(slots, procedure);
+                *s = find_slot_of_recorded_procedure(slots, procedure);
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s))
         left =
             ips_try_write_short_procedure_event(IPS_REC_ENTER_SHORT, procedure);
     if (likely(!left))
-        count_written_enter(s, slots);
+        count_enter_and_stop_if_over_budget(s, slots);
     else
         record_or_count_enter_slow(procedure, left);
 }
@@ -530,7 +531,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         s = &slots[home_slot_index((uint64_t)procedure, here.shift)];
         if (s->counted == (uint64_t)procedure)
             return; /* no call of a counted procedure needs an EXIT */
-        s = find_slot_if_recorded(slots, (uint64_t)procedure);
+        s = find_slot_of_recorded_procedure(slots, (uint64_t)procedure);
     }
     uint64_t left = IPS_SHORT_NOT;
     if (likely(s && s->open))
@@ -541,7 +542,7 @@ void __cyg_profile_func_exit(void *procedure, void *site)
         return;
     }
     if (unlikely(here.slots != slots))
-        count_written_exit_in_moved_table((uint64_t)procedure);
+        decrement_open_calls_in_moved_table((uint64_t)procedure);
     else
         s->open--;
 }

@@ -132,7 +132,7 @@ static bool is_address_readable(uint64_t at)
 }
 
 /* Whether `sp` is on the thread's own stack. */
-static bool is_on_own_stack(uint64_t sp)
+static bool is_on_thread_stack(uint64_t sp)
 {
     return sampling.low && sp >= sampling.low && sp < thread_stack_end();
 }
@@ -141,7 +141,7 @@ bool ips_sample_is_in_used_stack(const void *at, size_t bytes)
 {
     const uint64_t first = (uint64_t)(uintptr_t)at;
     const uint64_t sp = ips_stack_pointer(), end = thread_stack_end();
-    return is_on_own_stack(sp) && first >= sp && first <= end &&
+    return is_on_thread_stack(sp) && first >= sp && first <= end &&
            bytes <= end - first;
 }
 
@@ -150,14 +150,14 @@ bool ips_sample_is_in_used_stack(const void *at, size_t bytes)
  * needs a new segment takes 4 KB of stack, which the stack of a coroutine may
  * not have. On such a stack a sample is written only if it fits the present
  * segment, or if that can be extended, which takes little stack. */
-static bool ensure_sample_can_be_written(const stack_t *alternate)
+static bool ensure_stack_suffices_for_sample(const stack_t *alternate)
 {
     struct ips_stream *s = &ips_me.stream;
     const uint64_t sp = ips_stack_pointer(), most = 2 * IPS_REC_MAX_BYTES;
     const uint64_t at = alternate ? (uint64_t)alternate->ss_sp : 0;
     const bool is_alternate = at && !(alternate->ss_flags & SS_DISABLE) &&
                               sp >= at && sp - at < alternate->ss_size;
-    if (is_on_own_stack(sp) || (is_alternate && sp - at >= 8192))
+    if (is_on_thread_stack(sp) || (is_alternate && sp - at >= 8192))
         return true;
     if (s->cur != s->tail || !s->lo || *ips_core.alive != IPS_ALIVE ||
         s->state != IPS_STREAM_BEGUN || s->cur + most > s->seg.end)
@@ -174,7 +174,7 @@ static void set_unwind_stack_bounds(struct ips_unwind_stack *u,
                                     const stack_t *alternate)
 {
     uint64_t sp = u->reg[IPS_REG_SP];
-    if (is_on_own_stack(sp)) {
+    if (is_on_thread_stack(sp)) {
         /* A thread that overflows its stack may have moved sp to an unmapped
          * page without accessing it. The fault must then occur in the program,
          * not in our handler. */
@@ -192,7 +192,7 @@ static void set_unwind_stack_bounds(struct ips_unwind_stack *u,
     }
 }
 
-static uint64_t probe_cost_of(enum ips_probe probe)
+static uint64_t cost_of_probe_ps(enum ips_probe probe)
 {
     return ips_probe_cost_ps(ips_core_control(), probe);
 }
@@ -214,7 +214,7 @@ static void write_sample_record(uint64_t t, uint64_t cpu,
         memcpy(rec->frames, frames, n * sizeof(frames[0]));
     ips_rec_publish(rec);
     if (n && ips_unreported_agent_ns() >= IPS_BEYOND_DUE_NS &&
-        is_on_own_stack(ips_stack_pointer()))
+        is_on_thread_stack(ips_stack_pointer()))
         ips_write_calls_record_if_enough(0);
 }
 
@@ -264,7 +264,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
     uint64_t frames[IPS_FRAMES_MAX];
     struct ips_unwind_stack u;
     uint64_t t = ips_core_stamp_now();
-    if (!ensure_sample_can_be_written(&uc->uc_stack))
+    if (!ensure_stack_suffices_for_sample(&uc->uc_stack))
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     ips_unwind_load_context(&u, uc);
@@ -278,7 +278,7 @@ void ips_sample_write(const ucontext_t *uc, uint64_t cpu, bool late)
      * faults */
     if (ips_me.open_depth == 0 && !is_in_wrapper(uc))
         ips_page_faults_write_if_any(t, cpu);
-    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    ips_agent_work_add_to_overhead(&apart, cost_of_probe_ps(IPS_PROBE_SAMPLE));
     write_sample_record(t, cpu, frames, n, flags);
 }
 
@@ -289,7 +289,7 @@ void ips_sample_write_at_return(uint64_t real, bool late)
     struct ips_unwind_stack u;
     IPS_UNWIND_HERE(&u);
     uint64_t t = ips_core_stamp_now(), cpu = ips_me.cpu_last;
-    if (!ensure_sample_can_be_written(NULL))
+    if (!ensure_stack_suffices_for_sample(NULL))
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     set_unwind_stack_bounds(&u, NULL);
@@ -306,7 +306,7 @@ void ips_sample_write_at_return(uint64_t real, bool late)
     }
     n = (uint32_t)ips_min_u64(n, IPS_FRAMES_MAX);
     record_modules_and_counts(t, frames, n);
-    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_SAMPLE));
+    ips_agent_work_add_to_overhead(&apart, cost_of_probe_ps(IPS_PROBE_SAMPLE));
     if (n)
         write_sample_record(t, cpu, frames, n, late ? IPS_REC_F_LATE : 0);
 }
@@ -344,7 +344,7 @@ static void dispatch_sampling_signal(int sig, siginfo_t *info, void *context)
     if (unlikely(is_after_eintr_syscall(uc)))
         store_eintr_sp_if_no_other_signal_pending(uc);
     if (!ips_me.in_vfork)
-        ips_pace_on_signal((uint32_t)cookie, uc, is_in_wrapper);
+        ips_pace_sample_or_rearm_on_signal((uint32_t)cookie, uc, is_in_wrapper);
 }
 
 /* --- installing the signal handler ---------------------------------------- */
@@ -435,7 +435,7 @@ static void start_sampling_of_stream(enum ips_start_kind kind)
         ips_pace_create_and_start_timers();
 }
 
-static void stop_sampling_of_stream(void)
+static void stop_sampling_and_flush_procedures(void)
 {
     ips_pace_delete_timers();
     ips_procs_flush_and_release_own_table();
@@ -443,7 +443,8 @@ static void stop_sampling_of_stream(void)
 
 void ips_sample_register_stream_hooks(void)
 {
-    ips_core_register_hooks(start_sampling_of_stream, stop_sampling_of_stream,
+    ips_core_register_hooks(start_sampling_of_stream,
+                            stop_sampling_and_flush_procedures,
                             ips_procs_flush_all);
 }
 
@@ -500,8 +501,8 @@ static void write_stack_record(uint64_t t, uint64_t site, uint64_t sp)
     ips_rec_publish(rec);
     struct ips_extra *extra = ips_extra_get_or_map();
     if (extra)
-        *ips_stack_recent_slot(extra, site) =
-            (struct ips_stack_recent_slot){site, sp};
+        *ips_recent_stack_slot_of_site(extra, site) =
+            (struct ips_recent_stack_slot_of_site){site, sp};
     for (uint32_t i = 0; i < n; i++)
         ips_module_record_once(frames[first + i]);
 }
@@ -512,7 +513,7 @@ void ips_stack_write_current(uint64_t t, uint64_t site, uint64_t sp)
         return;
     const struct ips_agent_work apart = ips_agent_work_begin();
     write_stack_record(t, site, sp);
-    ips_agent_work_add_to_overhead(&apart, probe_cost_of(IPS_PROBE_STACK));
+    ips_agent_work_add_to_overhead(&apart, cost_of_probe_ps(IPS_PROBE_STACK));
 }
 
 /* --- call sites outside the C library ------------------------------------- */

@@ -142,8 +142,8 @@ void ips_sample_stop_for_good(void);
 
 /* --- call stacks of waits ------------------------------------------------- */
 
-static inline struct ips_stack_recent_slot *
-ips_stack_recent_slot(struct ips_extra *extra, uint64_t site)
+static inline struct ips_recent_stack_slot_of_site *
+ips_recent_stack_slot_of_site(struct ips_extra *extra, uint64_t site)
 {
     return &extra->stacks[(site ^ site >> 7) % IPS_STACKS_RECENT];
 }
@@ -173,8 +173,8 @@ static inline void ips_stack_write_if_long_call(uint64_t t, uint64_t t_ret,
 {
     if (__builtin_expect(t_ret - t > ips_core.long_call && t_ret > t, 0)) {
         struct ips_extra *extra = ips_me.extra;
-        const struct ips_stack_recent_slot *last =
-            extra ? ips_stack_recent_slot(extra, site) : NULL;
+        const struct ips_recent_stack_slot_of_site *last =
+            extra ? ips_recent_stack_slot_of_site(extra, site) : NULL;
         uint64_t sp = ips_stack_pointer();
         if (!last || last->site != site || last->sp != sp)
             ips_stack_write_current(t, site, sp);

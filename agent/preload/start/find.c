@@ -176,7 +176,7 @@ static bool append_to_library_list(const struct link_map *l,
 
 /* Fills the list of libraries. True: a library of the program uses names of our
  * wrappers for its own functions. */
-static bool list_libraries_and_find_foreign(void)
+static bool list_libraries_and_store_foreign_names(void)
 {
     struct ips_module m;
     const struct link_map *l = _r_debug.r_map;
@@ -204,8 +204,8 @@ static void do_nothing(void)
  * relocates our library, before any code of the program runs. */
 static void (*at_relocation(void))(void)
 {
-    if (list_libraries_and_find_foreign())
-        ips_rebind_foreign_names();
+    if (list_libraries_and_store_foreign_names())
+        ips_rebind_foreign_names_to_program();
     return do_nothing;
 }
 static void force_relocation_hook(void) __attribute__((ifunc("at_relocation")));
@@ -319,7 +319,7 @@ uint64_t ips_module_protected_end(const struct link_map *l,
     return 0;
 }
 
-uint64_t ips_find_protected_end(const void *at)
+uint64_t ips_find_relro_end(const void *at)
 {
     uint64_t end = 0;
     struct ips_module m;

@@ -476,7 +476,7 @@ static bool undefine_given_up_symbols(void)
     return true;
 }
 
-void ips_rebind_foreign_names(void)
+void ips_rebind_foreign_names_to_program(void)
 {
     struct object o;
     if (!given_count || !undefine_given_up_symbols())

@@ -106,7 +106,7 @@ static void identify_inherited_fds(void)
 
 void ips_close_calls_and_record_process_end(enum ips_end_kind kind, int status)
 {
-    ips_close_and_count_open_calls();
+    ips_close_open_calls_and_count_lost();
     ips_record_file_locks_at_exit();
     ips_core_record_process_end(kind, status);
 }
@@ -162,7 +162,7 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
 /* Several threads can call this at once only if a constructor of another
  * library created threads before ours ran. It is harmless if two do the same
  * work. */
-void ips_wrap_start_library(void)
+void ips_wrap_initialize_agent(void)
 {
     int saved = errno;
     uint64_t from = ips_sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -205,7 +205,7 @@ start_library_unless_started(int argc, char **argv)
 {
     ips_core_arguments = argc > 0 ? argv : NULL;
     if (ips_core.wrap_state == IPS_WRAP_NEW)
-        ips_wrap_start_library();
+        ips_wrap_initialize_agent();
 }
 
 /* The destructor runs after the program's atexit functions. stdio flushes its

@@ -232,7 +232,7 @@ static bool call_wrapper_if_ipc_syscall(long *r, long n, const long args[6],
         return true;
     case SYS_mq_notify:
         if (b)
-            ips_own_fd_table_wait_and_switch_to_process();
+            ips_own_fd_table_use_process_not_threads();
         return false;
     default:
         return false;
@@ -287,7 +287,7 @@ static bool call_wrapper_if_descriptor_syscall(long *r, long n,
                             CAST_ARGUMENT(socklen_t *, c), (int)d, site);
         return true;
     case SYS_listen:
-        *r = ips_listen_at(fd, (int)b, site);
+        *r = ips_call_listen_and_record(fd, (int)b, site);
         return true;
     case SYS_setsockopt:
         *r = setsockopt(fd, (int)b, (int)c, CAST_ARGUMENT(void *, d),
@@ -460,7 +460,7 @@ long ips_syscall(long n, long a, long b, long c, long d, long e, long f)
         call_wrapper_if_file_syscall(&r, n, args, IPS_SITE) ||
         call_wrapper_if_ipc_syscall(&r, n, args, IPS_SITE) ||
         call_wrapper_if_process_syscall(&r, n, args, IPS_SITE) ||
-        ips_record_or_make_signal_syscall(&r, n, args, IPS_SITE))
+        ips_record_kill_or_make_sigaction(&r, n, args, IPS_SITE))
         return r;
     enum ips_op op = wait_op_of_syscall(n);
     if (op != IPS_OP_DATA)

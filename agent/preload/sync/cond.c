@@ -100,7 +100,7 @@ IPS_EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 IPS_EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       const struct timespec *until)
 {
-    WAIT(c, m, ips_sync_is_time_valid(CLOCK_REALTIME, until),
+    WAIT(c, m, ips_sync_are_clock_and_time_valid(CLOCK_REALTIME, until),
          (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
          SREAL_WAIT(pthread_cond_timedwait)(c, m, until));
 }
@@ -109,7 +109,7 @@ IPS_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m,
                                       clockid_t clock,
                                       const struct timespec *until)
 {
-    WAIT(c, m, ips_sync_is_time_valid(clock, until),
+    WAIT(c, m, ips_sync_are_clock_and_time_valid(clock, until),
          (r == 0 || r == EOWNERDEAD), r == ETIMEDOUT,
          SREAL_WAIT(pthread_cond_clockwait)(c, m, clock, until));
 }
@@ -132,8 +132,9 @@ IPS_EXPORT int cnd_wait(cnd_t *c, mtx_t *m)
 IPS_EXPORT int cnd_timedwait(cnd_t *c, mtx_t *m, const struct timespec *until)
 {
     WAIT(cnd_to_pthread_cond(c), mtx_to_posix_mutex(m),
-         ips_sync_is_time_valid(CLOCK_REALTIME, until), r == thrd_success,
-         r == thrd_timedout, SREAL_WAIT(cnd_timedwait)(c, m, until));
+         ips_sync_are_clock_and_time_valid(CLOCK_REALTIME, until),
+         r == thrd_success, r == thrd_timedout,
+         SREAL_WAIT(cnd_timedwait)(c, m, until));
 }
 
 #define WAKE(cond, value, real_call)                                           \

@@ -108,7 +108,7 @@ store_try_result_and_check_refused(struct wait *w, bool failed, int would_wait)
     return w->refused;
 }
 
-static inline void take_end_moment_of_ipc_wait(struct wait *w)
+static inline void take_ipc_wait_end_and_check_blocked(struct wait *w)
 {
     w->ret = ips_return_moment(&w->call);
     w->blocked = w->refused && ips_was_blocked(&w->call, &w->ret);
@@ -193,7 +193,7 @@ int ips_semtimedop_at(int id, struct sembuf *ops, size_t n,
     int saved = errno;
     int err = r == 0 ? 0 : saved;
     if (w.on && may_have_waited(err)) {
-        take_end_moment_of_ipc_wait(&w);
+        take_ipc_wait_end_and_check_blocked(&w);
         record_semop(&w, id, ops, n, err, site);
     }
     errno = saved;
@@ -219,7 +219,7 @@ static void record_message_sent_or_received(
     struct wait *w, const struct ips_sync_object *message,
     const struct ips_sync_object *room, bool put, int err, uint64_t site)
 {
-    take_end_moment_of_ipc_wait(w);
+    take_ipc_wait_end_and_check_blocked(w);
     if (!put)
         record_unit_wait_if_blocked(w, message, err, site);
     else if (w->blocked)
@@ -375,7 +375,7 @@ IPS_EXPORT int mq_notify(mqd_t q, const struct sigevent *event)
     const int sig =
         on && event->sigev_notify == SIGEV_SIGNAL ? event->sigev_signo : 0;
     if (on)
-        ips_own_fd_table_wait_and_switch_to_process();
+        ips_own_fd_table_use_process_not_threads();
     if (sig)
         old = ips_store_queue_of_notify_signal(q, sig);
     int r = REAL(mq_notify)(q, event);

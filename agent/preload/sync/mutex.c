@@ -175,7 +175,7 @@ IPS_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock,
                                        const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(clock, until)))
+                 !ips_sync_are_clock_and_time_valid(clock, until)))
         return SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until);
     LOCK(SREAL_WAIT(pthread_mutex_clocklock)(m, clock, until));
 }

@@ -107,7 +107,7 @@ IPS_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
+                 !ips_sync_are_clock_and_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until);
     READ(SREAL_WAIT(pthread_rwlock_timedrdlock)(l, until));
 }
@@ -116,7 +116,7 @@ IPS_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(clock, until)))
+                 !ips_sync_are_clock_and_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until);
     READ(SREAL_WAIT(pthread_rwlock_clockrdlock)(l, clock, until));
 }
@@ -132,7 +132,7 @@ IPS_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
+                 !ips_sync_are_clock_and_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until);
     WRITE(SREAL_WAIT(pthread_rwlock_timedwrlock)(l, until));
 }
@@ -141,7 +141,7 @@ IPS_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock,
                                           const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(clock, until)))
+                 !ips_sync_are_clock_and_time_valid(clock, until)))
         return SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until);
     WRITE(SREAL_WAIT(pthread_rwlock_clockwrlock)(l, clock, until));
 }

@@ -81,7 +81,7 @@ IPS_EXPORT int sem_wait(sem_t *s)
 IPS_EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(CLOCK_REALTIME, until)))
+                 !ips_sync_are_clock_and_time_valid(CLOCK_REALTIME, until)))
         return SREAL_WAIT(sem_timedwait)(s, until);
     SEM_WAIT(SREAL_WAIT(sem_timedwait)(s, until));
 }
@@ -90,7 +90,7 @@ IPS_EXPORT int sem_clockwait(sem_t *s, clockid_t clock,
                              const struct timespec *until)
 {
     if (unlikely(!ips_sync_init_and_check_recording() ||
-                 !ips_sync_is_time_valid(clock, until)))
+                 !ips_sync_are_clock_and_time_valid(clock, until)))
         return SREAL_WAIT(sem_clockwait)(s, clock, until);
     SEM_WAIT(SREAL_WAIT(sem_clockwait)(s, clock, until));
 }

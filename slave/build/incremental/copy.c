@@ -114,7 +114,7 @@ static int copy_peer_data_and_remake_arcs(struct b_incremental *k,
     struct build *b = &k->b;
     struct moved m = {.from = &k->built.g, .to = &out->g};
     b->outs.n = 0;
-    int rc = b_store_peer_data(b, out);
+    int rc = b_store_remote_data(b, out);
     if (rc < 0)
         return rc;
     struct ips_built_peer_data *more = out->more;

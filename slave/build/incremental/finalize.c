@@ -83,8 +83,8 @@ static int copy_stream_names(struct b_incremental *k)
 /* Whether fork `f` waited for a child that is still running and has no node for
  * the start of its program. A later whole build may make an arc from the
  * child's END to the return of the fork, so the state cannot be kept. */
-static bool may_get_spawn_arc_later(const struct build *b,
-                                    const struct b_fork *f)
+static bool fork_may_get_spawn_arc_later(const struct build *b,
+                                         const struct b_fork *f)
 {
     return f->child != IPS_NONE && f->child_proc != IPS_NONE &&
            b->chains[f->child].image_aux == IPS_NO_NODE &&
@@ -98,7 +98,7 @@ int g_init_state(struct b_incremental *k)
     struct build *b = &k->b;
     int rc = copy_stream_names(k);
     for (uint32_t i = 0; i < b->forks.n; i++)
-        b->broken |= may_get_spawn_arc_later(b, &b->forks.v[i]);
+        b->broken |= fork_may_get_spawn_arc_later(b, &b->forks.v[i]);
     for (uint32_t i = 0; i < k->built.end_count && rc == 0; i++)
         rc = init_end_state(k, i);
     ips_free_large(b->reads);
@@ -391,7 +391,7 @@ static void advance_past_final_sends_of_end(struct b_incremental *k,
     struct build *b = &k->b;
     struct g_end *x = &k->ends[end];
     struct b_send *op;
-    while ((op = g_get_send_at(b, &b->ends[end], &x->first)) != NULL &&
+    while ((op = g_get_send_at_position(b, &b->ends[end], &x->first)) != NULL &&
            op->node < k->chains[op->chain].limit) {
         x->first_sent = ips_add_sat(x->first_sent, op->len);
         if (op->blocked)
@@ -402,12 +402,12 @@ static void advance_past_final_sends_of_end(struct b_incremental *k,
 
 /* Returns a lower bound, ns, of the times at which sends of `end` begin that
  * are not final or still to come. */
-static uint64_t earliest_open_send_ns(const struct b_incremental *k,
-                                      uint32_t end)
+static uint64_t earliest_nonfinal_send_ns(const struct b_incremental *k,
+                                          uint32_t end)
 {
     const struct b_end *e = &k->b.ends[end];
     struct g_send_position at = k->ends[end].first;
-    const struct b_send *op = g_get_send_at(&k->b, e, &at);
+    const struct b_send *op = g_get_send_at_position(&k->b, e, &at);
     if (op)
         return op->t;
     return e->sends.n
@@ -452,7 +452,7 @@ static void finalize_reads(struct b_incremental *k, uint32_t to)
         else if (s->n)
             x->at = (struct g_send_position){s->last, b->blocks.v[s->last].n};
     }
-    uint64_t t = earliest_open_send_ns(k, from);
+    uint64_t t = earliest_nonfinal_send_ns(k, from);
     for (; drop < x->open && x->reads.v[drop].t_ret <= t; drop++) {
         x->got = ips_add_sat(x->got, x->reads.v[drop].len);
         x->got_last = x->reads.v[drop].node;
@@ -529,9 +529,9 @@ int g_finalize_nodes_before_borders(struct b_incremental *k)
         if (!b->from)
             return IPS_E_NO_MEMORY;
         for (uint32_t c = 0; c < g->chain_count; c++)
-            b->from[c] =
-                (struct b_resume_point){.node = g->chains[c].first,
-                                        .window = b_first_delay_window(b, c)};
+            b->from[c] = (struct b_resume_point){
+                .node = g->chains[c].first,
+                .window = b_make_first_delay_window_of_chain(b, c)};
     }
     int rc = collect_spins_of_final_nodes(k);
     subtract_waits_of_final_preempted_sends(k);

@@ -42,8 +42,8 @@ void ips_build_incremental_free(struct b_incremental *k)
 
 /* ---- reports of the passes ---- */
 
-void b_incremental_add_window(struct build *b, uint32_t c,
-                              const struct b_delay_span *w)
+void b_incremental_add_delay_window(struct build *b, uint32_t c,
+                                    const struct b_delay_span *w)
 {
     struct g_chain *x = &b->incremental->chains[c];
     if (w->node < x->raw.from) /* the window begins before the nodes with saved
@@ -224,18 +224,18 @@ static int run_passes_after_nodes(struct b_incremental *k)
     }
     if (rc == 0 && !b->broken && k->tables)
         b_distribute_run_delays(b); /* tables need no other part of
-                                       b_make_times_consistent() */
+                                       b_make_times_fit_arcs() */
     if (rc == 0 && !b->broken && !k->tables)
-        rc = b_make_times_consistent(b);
+        rc = b_make_times_fit_arcs(b);
     if (rc == 0 && !b->broken)
-        rc = b_make_tables(b);
+        rc = b_fill_names_and_root(b);
     return rc == 0 && !b->broken && !k->tables ? b_list_waits_without_waker(b)
                                                : rc;
 }
 
-static void count_records_and_nodes_of_build(const struct b_incremental *k,
-                                             uint64_t events,
-                                             struct ips_build_effort *took)
+static void count_new_records_and_nodes(const struct b_incremental *k,
+                                        uint64_t events,
+                                        struct ips_build_effort *took)
 {
     const struct ips_graph *g = &k->built.g;
     took->records = k->built.counts.events - events;
@@ -252,7 +252,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
 {
     struct build *b = &k->b;
     uint64_t events = k->counts.events;
-    g_restore_rows(k);
+    g_restore_saved_rows_and_counts(k);
     k->roomless.n = k->bent.n = 0;
     int rc = g_scan_new_records(k);
     if (rc == 0 && !b->broken)
@@ -266,7 +266,7 @@ static int continue_build(struct b_incremental *k, struct ips_built *out,
     rc = run_passes_after_nodes(k);
     if (rc < 0 || b->broken)
         return rc;
-    count_records_and_nodes_of_build(k, events, took);
+    count_new_records_and_nodes(k, events, took);
     return out ? g_copy_result(k, out) : 0;
 }
 
@@ -323,7 +323,7 @@ static int build_whole(struct b_incremental **kept,
     struct b_incremental *k = *kept;
     bool fine = rc == 0 && !k->b.broken && !k->b.backwards;
     if (fine) {
-        count_records_and_nodes_of_build(k, 0, took);
+        count_new_records_and_nodes(k, 0, took);
         rc = out ? g_copy_result(k, out) : 0;
         fine = rc == 0;
     }

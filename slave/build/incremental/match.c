@@ -2,8 +2,9 @@
  * final (build/incremental/grow.h). */
 #include "slave/build/incremental/state.h"
 
-struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
-                             struct g_send_position *at)
+struct b_send *g_get_send_at_position(const struct build *b,
+                                      const struct b_end *e,
+                                      struct g_send_position *at)
 {
     if (!e->sends.n)
         return NULL;
@@ -19,11 +20,11 @@ struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
     return b_send_at(b, k->at + at->i);
 }
 
-static struct b_send_cursor begin_send_cursor_at(const struct build *b,
-                                                 const struct b_end *e,
-                                                 struct g_send_position at)
+static struct b_send_cursor make_send_cursor_at(const struct build *b,
+                                                const struct b_end *e,
+                                                struct g_send_position at)
 {
-    struct b_send_cursor s = {.op = g_get_send_at(b, e, &at),
+    struct b_send_cursor s = {.op = g_get_send_at_position(b, e, &at),
                               .block = IPS_NONE};
     if (!s.op)
         return s;
@@ -40,7 +41,7 @@ struct match_cursor g_resume_match_cursor(const struct build *b,
 {
     uint32_t from = b->out->ends[to].peer_end;
     struct match_cursor f = {.send =
-                                 begin_send_cursor_at(b, &b->ends[from], x->at),
+                                 make_send_cursor_at(b, &b->ends[from], x->at),
                              .read = x->read,
                              .sent = x->sent,
                              .whole = b->out->ends[from].closed};
@@ -55,8 +56,8 @@ static void reset_cpu_after_send_calls(struct b_incremental *k, uint32_t end)
 {
     struct build *b = &k->b;
     struct b_send_cursor s =
-        begin_send_cursor_at(b, &b->ends[end], k->ends[end].first);
-    for (; s.op; b_next_send(b, &s))
+        make_send_cursor_at(b, &b->ends[end], k->ends[end].first);
+    for (; s.op; b_advance_send_cursor(b, &s))
         s.op->past_cpu_ns =
             ips_sub_sat(k->built.g.w[s.op->node], b->cpu_at[s.op->node]);
 }
@@ -67,7 +68,7 @@ static void match_open_blocked_sends(struct b_incremental *k, uint32_t from,
     struct build *b = &k->b;
     const struct g_end *x = &k->ends[to], *y = &k->ends[from];
     struct b_full_sends room = {
-        .send = begin_send_cursor_at(b, &b->ends[from], y->first),
+        .send = make_send_cursor_at(b, &b->ends[from], y->first),
         .sent = y->first_sent,
         .read = x->got,
         .reads = x->reads.v,
@@ -173,7 +174,7 @@ int g_match_open_sends_and_receives(struct b_incremental *k)
             match_open_blocked_sends(k, rows[i].peer_end, i);
         if (!b->ends[i].local && b->ends[i].send_blocked)
             b_mark_small_blocked_remote_sends_preempted(
-                b, begin_send_cursor_at(b, &b->ends[i], k->ends[i].first));
+                b, make_send_cursor_at(b, &b->ends[i], k->ends[i].first));
     }
     for (uint32_t i = 0; i < n && rc == 0; i++)
         if (!k->ends[i].shut && b->ends[i].local)

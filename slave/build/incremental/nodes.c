@@ -26,7 +26,7 @@ static void sum_read_chunk_bytes(struct g_chain *x)
 
 /* ---- saving and restoring rows ---- */
 
-static int save_rows(struct b_incremental *k)
+static int save_thread_process_and_end_rows(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(k->rows, o->threads, o->g.chain_count * sizeof(*k->rows));
@@ -53,7 +53,7 @@ static int save_rows(struct b_incremental *k)
     return 0;
 }
 
-void g_restore_rows(struct b_incremental *k)
+void g_restore_saved_rows_and_counts(struct b_incremental *k)
 {
     struct ips_built *o = &k->built;
     g_memcpy(o->threads, k->rows, o->g.chain_count * sizeof(*k->rows));
@@ -105,7 +105,7 @@ static int add_chain_end_node(struct b_incremental *k, uint32_t c)
 
 static int save_rows_and_add_end_to_unended_chains(struct b_incremental *k)
 {
-    int rc = save_rows(k);
+    int rc = save_thread_process_and_end_rows(k);
     /* Making the ENDs adds unended waits. The next call drops them. */
     k->unended_count = k->b.unended.n;
     for (uint32_t c = 0; c < k->built.g.chain_count && rc == 0; c++)

@@ -85,7 +85,7 @@ static int visit_send_nodes(struct slide *s, const struct b_end *e, seen *see)
 {
     int rc = 0;
     for (struct b_send_cursor i = b_init_send_cursor(&s->k->b, e);
-         i.op && rc == 0; b_next_send(&s->k->b, &i)) {
+         i.op && rc == 0; b_advance_send_cursor(&s->k->b, &i)) {
         /* the node of the return, if the send blocked */
         uint32_t behind = i.op->node + 1;
         rc = see(s, &i.op->node);
@@ -112,7 +112,7 @@ static int visit_channel_end_nodes(struct slide *s, seen *see)
 
 /* Calls `see` for every node number that is stored outside of columns, or in
  * xpred of a node that is not final. */
-static int visit_all_kept_nodes(struct slide *s, seen *see)
+static int visit_all_stored_node_numbers(struct slide *s, seen *see)
 {
     struct b_incremental *k = s->k;
     struct build *b = &k->b;
@@ -141,7 +141,7 @@ static int compare_pins_by_number(const void *va, const void *vb)
     return 0;
 }
 
-static void sort_pins(struct slide *s)
+static void sort_and_deduplicate_pins(struct slide *s)
 {
     uint32_t n = 0, *v = s->pins.v;
     if (s->pins.n)
@@ -155,7 +155,7 @@ static void sort_pins(struct slide *s)
 static int find_pins(struct slide *s)
 {
     const struct ips_graph *g = &s->k->built.g;
-    int rc = visit_all_kept_nodes(s, pin_node_if_final);
+    int rc = visit_all_stored_node_numbers(s, pin_node_if_final);
     for (uint32_t c = 0; c < g->chain_count && rc == 0; c++) {
         uint32_t last = s->at[c].first_open - 1;
         if (s->at[c].first_open > s->at[c].first)
@@ -163,7 +163,7 @@ static int find_pins(struct slide *s)
     }
     if (rc < 0)
         return rc;
-    sort_pins(s);
+    sort_and_deduplicate_pins(s);
     for (uint32_t c = 0, i = 0; c < g->chain_count; c++) {
         s->at[c].pin = i;
         while (i < s->pins.n && s->pins.v[i] < s->at[c].end)
@@ -324,7 +324,7 @@ static int compact_nodes(struct slide *s)
     if (rc < 0)
         return rc;
     set_column_pointers(&to, k->spare_set, k->spare_capacity);
-    rc = visit_all_kept_nodes(s, renumber_node);
+    rc = visit_all_stored_node_numbers(s, renumber_node);
     for (uint32_t c = 0; c < g->chain_count; c++) {
         uint32_t live = s->at[c].first_open;
         copy_kept_nodes_of_chain(s, &to, c);
@@ -392,7 +392,7 @@ static int copy_remaining_sends(struct b_incremental *k,
     x->sends = 0;
     if (x->shut) /* a new send on this end forces a whole build */
         return 0;
-    for (uint32_t n = 0; s.op; n++, b_next_send(was, &s)) {
+    for (uint32_t n = 0; s.op; n++, b_advance_send_cursor(was, &s)) {
         struct b_send *op;
         if (n < drop)
             continue;

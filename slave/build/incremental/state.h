@@ -160,8 +160,9 @@ struct b_incremental {
 
 /* Returns the send at *at, and moves *at to the next block if it is at the end
  * of one; NULL: the send does not exist yet. */
-struct b_send *g_get_send_at(const struct build *b, const struct b_end *e,
-                             struct g_send_position *at);
+struct b_send *g_get_send_at_position(const struct build *b,
+                                      const struct b_end *e,
+                                      struct g_send_position *at);
 struct match_cursor g_resume_match_cursor(const struct build *b,
                                           const struct g_end *k, uint32_t to);
 /* Adds each count of *b to *a, or subtracts it if `minus`. */
@@ -180,11 +181,12 @@ static inline uint32_t g_node_after_chain(const struct b_incremental *k,
 }
 
 /* build/incremental/nodes.c: g_scan_new_records() scans the new records,
- * g_restore_rows() restores rows and counts as they were after the last
- * record, and g_make_nodes_of_new_records() makes the nodes of the new records.
+ * g_restore_saved_rows_and_counts() restores rows and counts as they were after
+ * the last record, and g_make_nodes_of_new_records() makes the nodes of the new
+ * records.
  */
 int g_scan_new_records(struct b_incremental *k) IPS_MUST_USE;
-void g_restore_rows(struct b_incremental *k);
+void g_restore_saved_rows_and_counts(struct b_incremental *k);
 int g_make_nodes_of_new_records(struct b_incremental *k) IPS_MUST_USE;
 /* drops the first n nodes of *r */
 void g_drop_first_raw_nodes(struct g_raw *r, uint32_t n);

@@ -11,7 +11,7 @@
 /* Scans one record that moves bytes or waits: nearly all records do. False: the
  * record is of another kind, or an incremental build may not accept it; then
  * b_scan_new_records() handles it. */
-bool b_scan_call_quickly(struct b_stream *s, uint32_t type, const uint8_t *p)
+bool b_scan_if_common_call(struct b_stream *s, uint32_t type, const uint8_t *p)
 {
     const struct ips_rec_io *r = (const struct ips_rec_io *)(const void *)p;
     bool send = type == IPS_REC_SEND, block = type == IPS_REC_BLOCK;
@@ -119,8 +119,8 @@ make_table_weights_of_nodes(struct build *b, uint32_t first, uint32_t from,
 /* Like make_chain_weights() in build/weights.c, but does not compute g.at, and
  * does not clamp the recording cost of each arc. Returns the CPU time of the
  * chain, ns. */
-static uint64_t make_chain_table_weights(struct b_incremental *k, uint32_t c,
-                                         ips_u128 *sum)
+static uint64_t make_chain_weights_for_tables(struct b_incremental *k,
+                                              uint32_t c, ips_u128 *sum)
 {
     struct build *b = &k->b;
     struct ips_graph *g = &b->out->g;
@@ -161,7 +161,7 @@ int g_make_table_weights(struct b_incremental *k)
     ips_u128 sum = 0;
     for (uint32_t c = 0; c < o->g.chain_count; c++) {
         o->threads[c].base_cpu_ns = b->chains[c].base;
-        o->threads[c].cpu_ns = make_chain_table_weights(k, c, &sum);
+        o->threads[c].cpu_ns = make_chain_weights_for_tables(k, c, &sum);
         sum += o->threads[c].cpu_ns;
     }
     int rc = b_subtract_spin_cpu(b);

@@ -33,7 +33,7 @@ int b_collect_channel_uses(struct build *b, uint32_t stream)
     return 0;
 }
 
-static void set_only_user(uint32_t *is, uint32_t user)
+static void set_user_or_mark_several(uint32_t *is, uint32_t user)
 {
     *is = *is == 0 || *is == user ? user : B_USERS;
 }
@@ -41,7 +41,7 @@ static void set_only_user(uint32_t *is, uint32_t user)
 /* Sets `reader` and `writer` of each end. Channels with an id of B_USED_IDS - 1
  * or more count as used by several chains, and so does one with a send that did
  * not end, since how much it sent is known only when all nodes are made. */
-static void find_only_users(struct build *b)
+static void set_only_reader_and_writer_of_ends(struct build *b)
 {
     for (uint32_t i = 0; i < b->uses.n; i++) {
         const struct b_channel_use *u = &b->uses.v[i];
@@ -49,9 +49,9 @@ static void find_only_users(struct build *b)
         const struct b_chan *c = b_find_chan(b, s->image, u->id);
         uint32_t user = s->chain == IPS_NONE ? B_USERS : s->chain + 1;
         if (c && u->receives && c->end_recv != IPS_NONE)
-            set_only_user(&b->ends[c->end_recv].reader, user);
+            set_user_or_mark_several(&b->ends[c->end_recv].reader, user);
         if (c && !u->receives && c->end_send != IPS_NONE)
-            set_only_user(&b->ends[c->end_send].writer, user);
+            set_user_or_mark_several(&b->ends[c->end_send].writer, user);
     }
     for (uint32_t i = 0; i < b->chans.n; i++) {
         const struct b_chan *c = &b->chans.v[i];
@@ -86,7 +86,7 @@ int b_init_early_match(struct build *b)
 {
     if (b->incremental || !b->plain || b->careful)
         return 0;
-    find_only_users(b);
+    set_only_reader_and_writer_of_ends(b);
     for (uint32_t i = 0; i < b->uses.n; i++) {
         const struct b_channel_use *u = &b->uses.v[i];
         const struct b_stream *s = &b->streams[u->stream];
@@ -115,7 +115,7 @@ struct match_cursor *b_get_early_match_cursor(struct build *b, uint32_t to,
     return f;
 }
 
-void b_stop_early_match(struct build *b, uint32_t to)
+void b_stop_early_match_of_end(struct build *b, uint32_t to)
 {
     if (to < b->early_count)
         b->early[to].late = true;

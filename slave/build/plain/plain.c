@@ -122,7 +122,7 @@ reserve_sends_for_slot(struct maker *m, struct b_plain_slot *x)
     return 0;
 }
 
-void b_count_plain_sends_of_end(struct maker *m, uint32_t end)
+void b_flush_plain_sends_of_end(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_SEND][end % B_PLAIN_SLOTS] : NULL;
@@ -132,7 +132,7 @@ void b_count_plain_sends_of_end(struct maker *m, uint32_t end)
     }
 }
 
-void b_plain_stop_early_match(struct maker *m, uint32_t end)
+void b_plain_stop_early_match_of_end(struct maker *m, uint32_t end)
 {
     struct b_plain_slots *s = m->b->plain;
     struct b_plain_slot *x = s ? s->of_end[B_RECV][end % B_PLAIN_SLOTS] : NULL;
@@ -140,7 +140,7 @@ void b_plain_stop_early_match(struct maker *m, uint32_t end)
         advance_match_cursor_past_slot_receives(x);
         x->flow = NULL;
     }
-    b_stop_early_match(m->b, end);
+    b_stop_early_match_of_end(m->b, end);
 }
 
 void b_plain_add_all_slot_sums_and_free_slots(struct maker *m)
@@ -556,10 +556,10 @@ make_short_record_nodes(struct run *k, const struct cpu_baseline l,
     return p;
 }
 
-/* Makes the nodes of plain records; see b_make_plain_nodes(). `lean`: for
- * builds without the column `off` that are not incremental; `uncosted`: does
- * not count the cost of recording. Both are compile-time constants, so these
- * parts cost nothing. */
+/* Makes the nodes of plain records; see b_make_nodes_of_plain_records().
+ * `lean`: for builds without the column `off` that are not incremental;
+ * `uncosted`: does not count the cost of recording. Both are compile-time
+ * constants, so these parts cost nothing. */
 static inline __attribute__((always_inline)) int
 make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
 {
@@ -604,7 +604,7 @@ make_plain_nodes(struct maker *m, struct b_walk *walk, bool lean, bool uncosted)
     return rc < 0 ? rc : 0;
 }
 
-int b_make_plain_nodes(struct maker *m, struct b_walk *walk)
+int b_make_nodes_of_plain_records(struct maker *m, struct b_walk *walk)
 {
     const struct build *b = m->b;
     if (walk->chunk >= walk->in->chunk_count || m->have_dgram ||

@@ -59,7 +59,7 @@ scan_short_records(const struct b_plain *r, const struct ips_clock *clock,
     to->last = last;
     to->last_cpu = ips_max_u64(
         to->last_cpu,
-        slave_cpu_from_baseline(clock, r->baseline_t, r->baseline_cpu, here));
+        slave_thread_cpu_at_stamp(clock, r->baseline_t, r->baseline_cpu, here));
     to->n += (uint64_t)(p - from) / bytes;
     to->sends += sends;
     to->one_node += one_node;

@@ -221,7 +221,7 @@ static uint64_t bench_build(struct slave_drain *d, uint64_t events)
     struct slave_snapshot *s = snapshot(d);
     snprintf(db, sizeof(db), "%s/slave.db", state);
     slave_graphs_init(&gs, db, "");
-    must(slave_graphs_open_store(&gs, &err) != NULL, err.msg);
+    must(slave_graphs_get_or_open_store(&gs, &err) != NULL, err.msg);
     uint64_t begin = cpu_ns(), t = begin;
     must(slave_input_fill_from_snapshot(&gs, s, &in, &err) == 0, err.msg);
     stage("unpack", &t, events);

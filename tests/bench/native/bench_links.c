@@ -152,7 +152,8 @@ static void fetch_joins(struct master *m, struct ips_machine_joins *parts)
 static void send_values(struct master *m, const struct ips_joined *j,
                         uint32_t part)
 {
-    size_t cap = (size_t)ips_joined_count_receives(j, part) * 10 + 16;
+    size_t cap =
+        (size_t)ips_joined_count_receives_of_machine(j, part) * 10 + 16;
     uint8_t *bytes = malloc(cap);
     uint64_t last = 0;
     uint32_t k = 0;
@@ -341,7 +342,7 @@ static void run_master(const struct synth *s, const char *engine,
                                      .crossing_out = s->crossing,
                                      .round_trip_ns = (uint64_t)(trip * 1e9),
                                      .link_bytes_per_us = link_rate};
-    engine_auto_estimate(&facts, &expected);
+    engine_auto_estimate_engine_times(&facts, &expected);
     say_all(&m, LINKS_BYE, 0, NULL, 0);
     for (uint32_t i = 0; i < slaves; i++) {
         struct links_sent x;

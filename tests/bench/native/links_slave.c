@@ -127,8 +127,8 @@ static void walk(struct slave *v, const struct links_frame *f)
     struct links_walked w = {.est = v->est.est[node]};
     if (stop != IPS_NO_NODE) {
         struct ips_cm_sender hop;
-        must(v, ips_cm_find_peer_and_link_into_node(&v->links, stop, &hop,
-                                                    &v->err));
+        must(v,
+             ips_cm_find_peer_and_link_of_node(&v->links, stop, &hop, &v->err));
         w.crosses = 1;
         w.part = v->links.peer[hop.peer].machine;
         w.link = hop.link;
@@ -258,8 +258,9 @@ static void run(struct slave *v)
 
 static void over(struct slave *v)
 {
-    const struct ips_cm_counts c = *(v->async ? ips_cm_async_counts(v->async)
-                                              : ips_cm_sync_counts(v->sync));
+    const struct ips_cm_counts c =
+        *(v->async ? ips_cm_async_get_counters(v->async)
+                   : ips_cm_sync_counts(v->sync));
     must(v, v->async ? ips_cm_async_recompute_and_check_result(v->async,
                                                                &v->est, &v->err)
                      : ips_cm_sync_move_result_out(v->sync, &v->est, &v->err));

@@ -87,7 +87,7 @@ static int one(uint64_t seed)
             printf("%s%" PRIu64, i ? "," : s ? "],[" : "[", v[s][i]);
     }
     if (find_cut(series, count, bins, &cut, &cost, &err) < 0 ||
-        ips_phases_find(series, count, bins, &found, &err) < 0) {
+        ips_phases_find_in_series(series, count, bins, &found, &err) < 0) {
         fprintf(stderr, "phase_series: %s\n", err.msg);
         return 1;
     }

@@ -132,7 +132,7 @@ static void one(uint64_t seed)
     uint64_t to = from + rg_below(&s, 300);
     rg_make(&opt, &r);
     uint64_t n = rw_make(&r.whole, seed, seed % 3 == 0, &wait);
-    if (ips_waits_place_on_clock(&r.whole, wait, n, &w, NULL) < 0)
+    if (ips_waits_set_begin_and_end_times(&r.whole, wait, n, &w, NULL) < 0)
         abort();
     printf("{\"seed\": %" PRIu64 ", \"from\": %" PRIu64 ", \"to\": %" PRIu64,
            seed, from, to);

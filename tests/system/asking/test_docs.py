@@ -52,7 +52,7 @@ def test_paths_of_the_source_are_there(page):
 @pytest.mark.quick
 def test_paths_are_recognised():
     """Would catch: a pattern of test_paths_of_the_source_are_there that passes over names."""
-    text = "`docs/HACKING.md` and `no/such.[ch]`, `python3 no/such.py X`, `b_store_peer_data()`, `x.so`"
+    text = "`docs/HACKING.md` and `no/such.[ch]`, `python3 no/such.py X`, `b_store_remote_data()`, `x.so`"
     assert named_paths(text) == ["docs/HACKING.md", "no/such.[ch]", "no/such.py"]
     assert is_there("proto/frame.[ch]") and not is_there("no/such.[ch]")
 

@@ -264,7 +264,7 @@ def test_start_lies_together(build):
             at.setdefault(name.split(".")[0], []).append(int(value, 16))
     start, end = section(library, ".text.start")
     assert end <= 65536 and section(library, ".rodata")[1] <= 65536
-    assert {"ips_wrap_start_library", "ips_segment_take_spare_or_make", "ips_close_and_count_open_calls", "ips_module_read_tables",
+    assert {"ips_wrap_initialize_agent", "ips_segment_take_spare_or_make", "ips_close_open_calls_and_count_lost", "ips_module_read_tables",
             "attach_process_to_run_once", "may_write_run_delay"} <= named
     next_start, next_end = section(library, ".text.often")
     assert next_start == end

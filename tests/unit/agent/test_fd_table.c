@@ -16,7 +16,7 @@
 #include "tests/unit/help/emulated.h"
 
 /* The core's page that a fork child finds emptied: none here. */
-void *ips_core_memory_wiped_on_fork(void)
+void *ips_core_get_memory_wiped_on_fork(void)
 {
     return NULL;
 }

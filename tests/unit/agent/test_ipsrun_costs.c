@@ -184,7 +184,7 @@ static int measure_steps(void)
 {
     /* of a start: what the parent's call took, less what was said */
     const int64_t fork_ps = (FORK - OVERHEAD_NS) * 1000LL;
-    if (!prepare_subject())
+    if (!pin_subject_and_open_descriptors())
         return 2;
     pid_t peer = fork();
     if (peer == 0)
@@ -241,7 +241,7 @@ static void test_ipsrun_costs__of_a_start(void **state)
     for (char **e = bare; *e; e++)
         assert_int_not_equal(strncmp(*e, "LD_PRELOAD=", 11), 0);
     assert_string_equal(bare[0], environ[0]);
-    assert_true(ipsrun_is_recorded());
+    assert_true(ipsrun_is_itself_recorded());
     static const struct {
         bool wrapped;
         enum ipsrun_start_kind child;
@@ -259,7 +259,7 @@ static void test_ipsrun_costs__of_a_start(void **state)
         assert_int_equal(ns, CHILDREN_NS + cases[i].ns);
         assert_true(good);
     }
-    assert_int_equal(ipsrun_run_if_empty_image("other"), -1);
+    assert_int_equal(ipsrun_run_if_called_as_empty_program("other"), -1);
     good = false;
     assert_int_equal(
         ipsrun_measure_start_added_ps(IPSRUN_CHILD_FORK, true, &good), 0);
@@ -315,7 +315,7 @@ static int reports[2];
 static int report_all(void)
 {
     dup2(reports[1], 1);
-    return run_subject();
+    return measure_and_write_step_costs();
 }
 
 /* Would catch: a step left out or said twice, a report after one that failed.

@@ -185,17 +185,17 @@ static void test_ipsrun_places__run_is_here(void **state)
     (void)state;
     char command[300];
     opt.join = ".wrong"; /* making it will say so */
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     opt.join = "r";
     run_begins();
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     assert_int_equal(unlink(path_of("pool/r/control")), 0);
     snprintf(command, sizeof(command), "mkdir -p %s",
              path_of("state/slave-m/runs/r"));
     assert_int_equal(system(command), 0);
     assert_false(is_run_on_this_machine(&opt));
     make_file(path_of("state/slave-m/runs/r/archive"), "", 0600);
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     strcpy(opt.machine, "n");
     assert_false(is_run_on_this_machine(&opt));
     assert_int_equal(pauses + asked, 0);
@@ -205,14 +205,14 @@ static void test_ipsrun_places__run_comes(void **state)
 {
     (void)state;
     appears = 100; /* the last look of 2 s, every 20 ms */
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     assert_int_equal(pauses, 100);
     assert_int_equal(pause_ns, 20000000);
     assert_int_equal(asked, 0);
     unlink(path_of("pool/r/control"));
     pauses = 0;
     appears = 101;
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), IPSRUN_FAILED);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), IPSRUN_FAILED);
     assert_int_equal(pauses, 100);
     assert_int_equal(asked, 1); /* a master of our own: once */
     char want[1800];
@@ -230,12 +230,12 @@ static void test_ipsrun_places__run_at_the_master(void **state)
     (void)state;
     opt.master_set = true;
     known = 1;
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     assert_int_equal(pauses, 0);
     assert_string_equal(said, "");
     asked = 0;
     known = 3;
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     assert_int_equal(pauses, 2);
     assert_int_equal(pause_ns, 50000000);
     assert_string_equal(said, "ipsrun: run r has not begun yet; waiting for "
@@ -244,13 +244,13 @@ static void test_ipsrun_places__run_at_the_master(void **state)
     opt.quiet = true;
     asked = pauses = known = 0;
     listed = "run\tx\nran\t1\nrr\t2\n";
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), IPSRUN_FAILED);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), IPSRUN_FAILED);
     assert_int_equal(asked, 601);
     assert_int_equal(pauses, 600);
     assert_string_equal(said, "");
     pauses = asked = 0;
     appears = 2; /* here, meanwhile */
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
     assert_int_equal(asked, 2);
 }
 
@@ -271,7 +271,7 @@ static void test_ipsrun_places__no_answer(void **state)
         listed = cases[i].list;
         stderr_file = cases[i].stderr_file;
         no_program = cases[i].no_program;
-        assert_int_equal(ipsrun_wait_for_run_to_join(&opt), -1);
+        assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), -1);
         snprintf(want, sizeof(want),
                  "ipsrun: cannot tell whether run r exists: the master at %s "
                  "did not answer (%s); recording it on this machine all the "
@@ -281,7 +281,7 @@ static void test_ipsrun_places__no_answer(void **state)
     }
     opt.master_set = false; /* our own: there is none */
     said[0] = '\0';
-    assert_int_equal(ipsrun_wait_for_run_to_join(&opt), IPSRUN_FAILED);
+    assert_int_equal(ipsrun_wait_until_run_to_join_exists(&opt), IPSRUN_FAILED);
     assert_string_equal(said, "");
     assert_int_equal(pauses, 100);
 }
@@ -329,12 +329,12 @@ static void test_ipsrun_places__ipsq_is_asked(void **state)
                  "printf 'run\\nr\\n' && exit\necho \"no: $*\" >&2\n",
                  opt.master, i ? " --insecure" : "");
         make_file(path_of("bin/ipsq"), script, 0755);
-        enum answer answer = ask_master(&a);
+        enum answer answer = ask_master_for_run_to_join(&a);
         if (answer != RUN_KNOWN)
             fail_msg("%s", a.why);
     }
     opt.insecure = false;
-    assert_int_equal(ask_master(&a), NO_ANSWER);
+    assert_int_equal(ask_master_for_run_to_join(&a), NO_ANSWER);
     snprintf(script, sizeof(script), "no: --master %s runs --format tsv",
              opt.master);
     assert_string_equal(a.why, script);
@@ -583,7 +583,7 @@ static void test_ipsrun_places__no_descriptor_stays(void **state)
     (void)state;
     struct master_query a = {.o = &opt};
     const unsigned before = open_descriptors();
-    assert_int_equal(ask_master(&a), RUN_UNKNOWN);
+    assert_int_equal(ask_master_for_run_to_join(&a), RUN_UNKNOWN);
     assert_false(is_slave_running(opt.pool));
     assert_true(must_start_master(opt.master));
     make_file(path_of("from"), "text", 0600);

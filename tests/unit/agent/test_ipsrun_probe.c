@@ -219,7 +219,7 @@ static void test_ipsrun_probe__marks(void **state)
         bool survives = cases[i].marks && !cases[i].clears && cases[i].sees;
         assert_int_equal(mark_survives_switch(do_nothing, &switched), survives);
         assert_int_equal(switched, 3 + cases[i].sees);
-        assert_int_equal(test_mark_reliability(), cases[i].reliable);
+        assert_int_equal(test_cpu_mark_reliability(), cases[i].reliable);
     }
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }

@@ -66,9 +66,9 @@ static void test_pace__exact_timer(void **state)
     (void)state;
     stop_exact_timer();
     assert_int_equal(m.sets, 0);
-    set_exact_timer(4999);
+    start_exact_timer(4999);
     assert_timer(6, 5000, 0);
-    set_exact_timer(5001);
+    start_exact_timer(5001);
     assert_timer(6, 5001, 0);
     assert_true(is_set());
     assert_false(may_set_exact_timer());
@@ -170,10 +170,10 @@ static void test_pace__examined_before(void **state)
                                   960000, 1920000, 3840000, 7680000, PERIOD};
     for (uint8_t i = 0; i < 10; i++) {
         pace.near = i;
-        assert_int_equal(return_check_window_ns_before_sample(), ns[i]);
+        assert_int_equal(get_call_return_check_window_ns(), ns[i]);
     }
     period_ns = 1000; /* a tick is longer */
-    assert_int_equal(return_check_window_ns_before_sample(), TICK + 100000);
+    assert_int_equal(get_call_return_check_window_ns(), TICK + 100000);
 }
 
 static void test_pace__drawn(void **state)

@@ -34,12 +34,12 @@ static void test_pace__ended_syscalls(void **state)
 static void exact_at(uint64_t cpu)
 {
     m.cpu = cpu;
-    ips_pace_on_signal(IPS_PACE_EXACT, &uc, in_call);
+    ips_pace_sample_or_rearm_on_signal(IPS_PACE_EXACT, &uc, in_call);
 }
 static void watch_at(uint64_t cpu)
 {
     m.cpu = cpu;
-    ips_pace_on_signal(IPS_PACE_WATCH, &uc, in_call);
+    ips_pace_sample_or_rearm_on_signal(IPS_PACE_WATCH, &uc, in_call);
 }
 
 static void test_pace__exact_signal(void **state)
@@ -272,31 +272,31 @@ static void test_pace__postponed_return(void **state)
     (void)state;
     struct ips_moment call = at_cpu(46299999);
     pace.skip = 2;
-    assert_false(check_postponed_sample_at_return(&call));
-    assert_true(check_postponed_sample_at_return(&call));
-    assert_true(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
+    assert_true(update_postponed_sample_at_return(&call));
+    assert_true(update_postponed_sample_at_return(&call));
     /* set, but the next call came before */
     put_off();
-    assert_false(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 0);
     assert_int_equal(pace.tries, 1);
     assert_in_range(pace.skip, 1, 4);
     assert_false(pace.postponed_timer_set);
     put_off();
     call = at_cpu(46300000); /* the timer was late */
-    assert_false(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     put_off();
     call = at_cpu(45999999); /* before the return */
-    assert_false(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
     assert_int_equal(atomic_load(&signal_ns), 100);
     assert_int_equal(pace.tries, 3);
     pace.tries = TRIES - 2;
     put_off();
-    assert_false(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
     assert_int_equal(m.here, 0);
     put_off();
-    assert_false(check_postponed_sample_at_return(&call));
+    assert_false(update_postponed_sample_at_return(&call));
     assert_int_equal(m.here, 1);
     assert_true(m.late);
     assert_int_equal(pace.offset, 0);

@@ -76,7 +76,7 @@ void ips_sample_stop_timer_before_call(uint64_t real)
 {
     (void)real;
 }
-void ips_wrap_start_library(void)
+void ips_wrap_initialize_agent(void)
 {
     fail(); /* it is on */
 }
@@ -212,18 +212,18 @@ static void test_page_faults__options_of_sockets(void **state)
     assert_false(ips_must_ask_segment_size(&io));
     assert_int_equal(asked, 0);
     joined = 0;
-    ips_store_udp_segment_options_of_fd(9);
+    ips_note_if_fd_has_udp_segment_options(9);
     assert_int_equal(asked, 2);
     assert_int_equal(ips_sent_segment_bytes(&io), 100);
     assert_false(ips_must_ask_segment_size(&io));
     asked = 0;
     joined = 1;
-    ips_store_udp_segment_options_of_fd(
+    ips_note_if_fd_has_udp_segment_options(
         9); /* the one that is known is not asked for */
     assert_int_equal(asked, 1);
     assert_true(ips_must_ask_segment_size(&io));
     asked = 0;
-    ips_store_udp_segment_options_of_fd(9);
+    ips_note_if_fd_has_udp_segment_options(9);
     assert_int_equal(asked, 0);
     ips_sys_quiet = true;
     assert_false(ips_must_ask_segment_size(&io));

@@ -224,7 +224,7 @@ static void test_spares__withdrawn(void **state)
     struct ips_control *c = pool_help_control(&p->pool);
     assert_true(c->spare_bytes >= (uint64_t)IPS_SPARES * IPS_SPARE_FIRST_BYTES);
     assert_int_equal(
-        slave_spare_segments_withdraw_and_remove_all(&p->drain, the_run(p)), 0);
+        slave_spare_segments_remove_or_convert_all(&p->drain, the_run(p)), 0);
     assert_int_equal(spares_there(p), 0);
     assert_int_equal(c->spare_bytes, c->released_bytes);
     munmap(c, sizeof(*c));

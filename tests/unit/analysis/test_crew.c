@@ -45,8 +45,8 @@ static void test_crew__found(void **state)
             assert_int_equal(p.taking[k], found.lock_queues.piece[k].first);
             assert_int_equal(p.had[k], found.lock_queues.piece[k].worker);
         }
-        assert_int_equal(
-            0, ips_queued_graph_make(&p.g, &found, NULL, p.had, &same, NULL));
+        assert_int_equal(0, ips_queued_graph_make_reordered(
+                                &p.g, &found, NULL, p.had, &same, NULL));
         for (uint32_t i = 0; i < p.g.node_count; i++) {
             assert_int_equal(i, same.of[i]);
             assert_int_equal(p.g.w[i], same.g.w[i]);
@@ -135,9 +135,9 @@ static void test_crew__times_of_its_graph(void **state)
         assert_int_equal(1, found.lock_queues.lock_queue_count);
         assert_int_equal(0, ips_replay(&p.g, &lane, &ask, &settled, NULL));
         assert_int_equal(0, settled.kept_count);
-        assert_int_equal(
-            0, ips_queued_graph_make(&p.g, &found, settled.taken_block,
-                                     settled.piece_worker, &made, NULL));
+        assert_int_equal(0, ips_queued_graph_make_reordered(
+                                &p.g, &found, settled.taken_block,
+                                settled.piece_worker, &made, NULL));
         assert_int_equal(0, ips_graph_check_invariants(&made.g, NULL));
         for (uint32_t k = 0; k < p.locks.event_count; k++)
             p.event[k].node = made.to[p.event[k].node];

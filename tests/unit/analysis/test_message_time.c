@@ -196,19 +196,19 @@ static void test_message_time__doubts(void **state)
         message_times_check_trips_and_write_doubt(&p, trip, why, sizeof(why)));
     assert_string_equal(why, "its ends waited for a CPU 10% of the time");
     assert_false(
-        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
+        message_times_write_doubt_if_ways_differ(&p, &back, why, sizeof(why)));
     back.point[2].ns = back.point[3].ns = 85000;
     assert_true(
-        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
+        message_times_write_doubt_if_ways_differ(&p, &back, why, sizeof(why)));
     assert_string_equal(
         why, "the directions differ: 3 B take 1 us forth and 85 us back");
     back.point[2].ns = 23000;
     assert_false(
-        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
+        message_times_write_doubt_if_ways_differ(&p, &back, why, sizeof(why)));
     back.count = 1; /* nothing else in common */
     back.point[0].ns = 23001;
     assert_true(
-        message_times_has_differing_directions(&p, &back, why, sizeof(why)));
+        message_times_write_doubt_if_ways_differ(&p, &back, why, sizeof(why)));
 }
 
 /* ---- a graph's messages -------------------------------------------------- */

@@ -39,7 +39,7 @@ static void find(uint32_t series, uint32_t bins, uint64_t least)
 {
     const struct ips_phase_series s[] = {{a, least}, {b, least}};
     struct ips_err err = {0};
-    assert_int_equal(ips_phases_find(s, series, bins, &p, &err), 0);
+    assert_int_equal(ips_phases_find_in_series(s, series, bins, &p, &err), 0);
     assert_true(bins == 0 ? p.count == 0 : p.count > 0);
     for (uint32_t i = 0; i < p.count; i++)
         assert_true(p.end[i] > (i ? p.end[i - 1] : 0));
@@ -211,9 +211,11 @@ static void test_phases__limits(void **state)
     (void)state;
     const struct ips_phase_series s[] = {{a, 0}};
     struct ips_err err = {0};
-    assert_int_equal(ips_phases_find(s, 0, 10, &p, &err), IPS_E_LIMIT);
-    assert_int_equal(ips_phases_find(s, 1, IPS_PHASES_BINS + 1, &p, &err),
+    assert_int_equal(ips_phases_find_in_series(s, 0, 10, &p, &err),
                      IPS_E_LIMIT);
+    assert_int_equal(
+        ips_phases_find_in_series(s, 1, IPS_PHASES_BINS + 1, &p, &err),
+        IPS_E_LIMIT);
 }
 
 int main(void)

@@ -85,8 +85,8 @@ static void test_queue__found(void **state)
             took[t] = found.turn[t].taken_block;
             assert_int_equal(q.took[t], rq_piece_of(&q, &found.block[took[t]]));
         }
-        assert_int_equal(
-            0, ips_queued_graph_make(&q.g, &found, took, NULL, &same, NULL));
+        assert_int_equal(0, ips_queued_graph_make_reordered(&q.g, &found, took,
+                                                            NULL, &same, NULL));
         for (uint32_t i = 0; i < q.g.node_count; i++) {
             assert_int_equal(i, same.of[i]);
             assert_int_equal(q.g.w[i], same.g.w[i]);
@@ -123,9 +123,9 @@ static void test_queue__times_of_its_graph(void **state)
         assert_int_equal(0, ips_replay(&q.g, &lane, &p.ask, &settled, NULL));
         p.ask.queues = NULL;
         p.ask.relabel = true;
-        assert_int_equal(0, ips_queued_graph_make(&q.g, &found,
-                                                  settled.taken_block, NULL,
-                                                  &made, NULL));
+        assert_int_equal(0, ips_queued_graph_make_reordered(&q.g, &found,
+                                                            settled.taken_block,
+                                                            NULL, &made, NULL));
         assert_int_equal(0, ips_graph_check_invariants(&made.g, NULL));
         assert_int_equal(0, ips_replay(&made.g, &lane, &p.ask, &again, NULL));
         assert_int_equal(settled.makespan_ns, again.makespan_ns);

@@ -253,8 +253,8 @@ static void test_replay__curve(void **state)
         assert_int_equal(1000 + takes[k], r.reach[4]);
         ips_replay_release(&r);
     }
-    struct ips_message_time below = ips_curve_line_below(&c),
-                            above = ips_curve_line_above(&c);
+    struct ips_message_time below = ips_curve_lower_bound_line(&c),
+                            above = ips_curve_upper_bound_line(&c);
     for (uint64_t len = 0; len < 3000; len += 7) {
         assert_true(ips_message_time_compute_message_ns(&below, len) <=
                     ips_curve_compute_message_ns(&c, len));

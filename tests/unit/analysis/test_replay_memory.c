@@ -95,8 +95,8 @@ static int settle_queue(void *arg)
     s->story.ask.queues = &found;
     rc = ips_replay(&s->q->g, &lane, &s->story.ask, &r, NULL);
     if (rc == 0) {
-        rc = ips_queued_graph_make(&s->q->g, &found, r.taken_block, NULL, &made,
-                                   NULL);
+        rc = ips_queued_graph_make_reordered(&s->q->g, &found, r.taken_block,
+                                             NULL, &made, NULL);
         if (rc == 0)
             ips_queued_graph_release(&made);
         ips_replay_release(&r);
@@ -137,8 +137,8 @@ static int settle_crew(void *arg)
     s->story.ask.queues = &found;
     rc = ips_replay(&c->g, &lane, &s->story.ask, &r, NULL);
     if (rc == 0) {
-        rc = ips_queued_graph_make(&c->g, &found, NULL, r.piece_worker, &made,
-                                   NULL);
+        rc = ips_queued_graph_make_reordered(&c->g, &found, NULL,
+                                             r.piece_worker, &made, NULL);
         if (rc == 0)
             ips_queued_graph_release(&made);
         ips_replay_release(&r);
@@ -218,12 +218,13 @@ static int bound(void *arg)
     const struct ips_search_ask of = {.item_count = s->g->chain_count,
                                       .machine_count = MACHINES,
                                       .capacity = capacity};
-    struct ips_search_bound out;
+    struct ips_search_compute_bound out;
     uint32_t item[64];
     assert_true(s->g->chain_count <= 64);
     for (uint32_t c = 0; c < s->g->chain_count; c++)
         item[c] = c;
-    return ips_search_bound(s->g, &lane, &s->ask, item, &of, &out, NULL);
+    return ips_search_compute_bound(s->g, &lane, &s->ask, item, &of, &out,
+                                    NULL);
 }
 
 static void test_replay_memory__bound(void **state)

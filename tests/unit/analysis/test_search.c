@@ -166,12 +166,12 @@ static struct ips_placement_search solve(const struct drawn *d)
     return s;
 }
 
-static struct ips_search_bound bound_of(const struct drawn *d)
+static struct ips_search_compute_bound bound_of(const struct drawn *d)
 {
-    struct ips_search_bound b;
+    struct ips_search_compute_bound b;
     struct ips_err err = {0};
-    if (ips_search_bound(&d->graph.whole, &d->lane, &d->replay, d->item,
-                         &d->ask, &b, &err) < 0)
+    if (ips_search_compute_bound(&d->graph.whole, &d->lane, &d->replay, d->item,
+                                 &d->ask, &b, &err) < 0)
         fail_msg("seed %llu: %s", (unsigned long long)d->ask.seed, err.msg);
     return b;
 }
@@ -242,7 +242,7 @@ static void test_search__bound(void **state)
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct drawn d;
         draw(seed, &d);
-        struct ips_search_bound b = bound_of(&d);
+        struct ips_search_compute_bound b = bound_of(&d);
         d.ask.evaluations = 60;
         struct ips_placement_search s = solve(&d);
         uint64_t best = s.best[0].makespan_ns;
@@ -402,7 +402,7 @@ static void test_search__by_hand(void **state)
                                     .ctx = &d};
     ips_search_find_alike_machines(&d.replay, &d.ask, d.alike);
     assert_int_equal(0, d.alike[1]);
-    struct ips_search_bound b = bound_of(&d);
+    struct ips_search_compute_bound b = bound_of(&d);
     assert_int_equal(12, b.path_ns);
     assert_int_equal(9, b.capacity_ns);
     assert_int_equal(10, b.item_ns);

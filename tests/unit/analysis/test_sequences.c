@@ -35,8 +35,8 @@ static void letters(struct path *p, const char *text)
 static void look(struct path *p, uint32_t longest, uint32_t top)
 {
     struct ips_err err = {0};
-    assert_int_equal(ips_find_sequences(p->steps, p->n, longest, top, p->out,
-                                        &p->count, &err),
+    assert_int_equal(ips_find_costliest_step_sequences(
+                         p->steps, p->n, longest, top, p->out, &p->count, &err),
                      0);
 }
 

@@ -97,7 +97,8 @@ static void test_waits__golden_chain(void **state)
     struct ips_graph g;
     struct ips_waits w;
     row_graph(h1, 10, &g);
-    assert_int_equal(0, ips_waits_place_on_clock(&g, h1_waits, 3, &w, NULL));
+    assert_int_equal(
+        0, ips_waits_set_begin_and_end_times(&g, h1_waits, 3, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(93, p.sum);
     assert_int_equal(3, part(&p, IPS_BLAME_WOKEN, 0, 0));
@@ -155,7 +156,8 @@ static int blame_first(void *arg)
     struct ips_blamer b = {.put = on_part, .arg = &p, .budget = UINT64_MAX};
     struct ips_waits w;
     uint64_t ns;
-    int rc = ips_waits_place_on_clock(arg, many_waits, MESSAGES + 1, &w, NULL);
+    int rc = ips_waits_set_begin_and_end_times(arg, many_waits, MESSAGES + 1,
+                                               &w, NULL);
     if (rc < 0)
         return rc;
     b.w = &w;
@@ -196,7 +198,8 @@ static void test_waits__golden_not_begun(void **state)
     struct ips_graph g;
     struct ips_waits w;
     row_graph(h2, 9, &g);
-    assert_int_equal(0, ips_waits_place_on_clock(&g, &wait, 1, &w, NULL));
+    assert_int_equal(0,
+                     ips_waits_set_begin_and_end_times(&g, &wait, 1, &w, NULL));
     struct parts p = blamed(&w, 0, 0, UINT64_MAX);
     assert_int_equal(40, p.sum);
     assert_int_equal(22, part(&p, IPS_BLAME_COMPUTE, 2, 0));
@@ -274,7 +277,8 @@ static void test_idle__golden(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(h1, 10, &g);
-    assert_int_equal(0, ips_waits_place_on_clock(&g, h1_waits, 3, &w, NULL));
+    assert_int_equal(
+        0, ips_waits_set_begin_and_end_times(&g, h1_waits, 3, &w, NULL));
     assert_int_equal(0,
                      ips_idle_account_core_time(&w, 0, 3, 0, 120, 0, &o, NULL));
     assert_int_equal(360, idle_sum(&o));
@@ -314,7 +318,8 @@ static void test_idle__spin_and_split(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(row, 6, &g);
-    assert_int_equal(0, ips_waits_place_on_clock(&g, wait, 4, &w, NULL));
+    assert_int_equal(0,
+                     ips_waits_set_begin_and_end_times(&g, wait, 4, &w, NULL));
     assert_int_equal(
         0, ips_idle_account_core_time(&w, 0, 2, 0, 50, 1u << SPIN, &o, NULL));
     assert_int_equal(100, idle_sum(&o));
@@ -343,7 +348,8 @@ static void test_idle__more_than_cores(void **state)
     struct ips_waits w;
     struct ips_idle o;
     row_graph(row, 6, &g);
-    assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
+    assert_int_equal(0,
+                     ips_waits_set_begin_and_end_times(&g, NULL, 0, &w, NULL));
     assert_int_equal(0,
                      ips_idle_account_core_time(&w, 0, 1, 0, 14, 0, &o, NULL));
     assert_int_equal(14, o.running);
@@ -395,8 +401,8 @@ static void test_waits__sums(void **state)
         struct ips_idle o;
         rg_make(&opt, &r);
         uint64_t n = rw_make(&r.whole, seed, seed % 3 == 0, &wait);
-        assert_int_equal(0,
-                         ips_waits_place_on_clock(&r.whole, wait, n, &w, NULL));
+        assert_int_equal(
+            0, ips_waits_set_begin_and_end_times(&r.whole, wait, n, &w, NULL));
         for (uint64_t i = 1; i < n; i++)
             if (wait[i].arc == wait[i - 1].arc)
                 assert_true(wait[i].from >= wait[i - 1].to);
@@ -422,12 +428,13 @@ static void test_waits__bad_input(void **state)
     struct ips_idle o;
     row_graph(h1, 10, &g);
     struct ips_wait out_of_order[] = {{.arc = 4}, {.arc = 1}};
-    assert_int_equal(IPS_E_USAGE,
-                     ips_waits_place_on_clock(&g, out_of_order, 2, &w, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_waits_set_begin_and_end_times(
+                                      &g, out_of_order, 2, &w, NULL));
     struct ips_wait beyond = {.arc = 10};
-    assert_int_equal(IPS_E_USAGE,
-                     ips_waits_place_on_clock(&g, &beyond, 1, &w, NULL));
-    assert_int_equal(0, ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
+    assert_int_equal(IPS_E_USAGE, ips_waits_set_begin_and_end_times(
+                                      &g, &beyond, 1, &w, NULL));
+    assert_int_equal(0,
+                     ips_waits_set_begin_and_end_times(&g, NULL, 0, &w, NULL));
     assert_int_equal(IPS_E_LIMIT,
                      ips_idle_account_core_time(&w, 0, 1u << 20, 0, UINT64_MAX,
                                                 0, &o, NULL));
@@ -435,7 +442,7 @@ static void test_waits__bad_input(void **state)
     ips_free_large(g.at);
     g.at = NULL;
     assert_int_equal(IPS_E_USAGE,
-                     ips_waits_place_on_clock(&g, NULL, 0, &w, NULL));
+                     ips_waits_set_begin_and_end_times(&g, NULL, 0, &w, NULL));
     ips_graph_release(&g);
 }
 

@@ -310,7 +310,8 @@ static const char *rank_property(struct rg *r, uint64_t seed)
         change[i] = (struct ips_change){&edit[i], 1};
     }
     if (ips_whatif(&a.base, change, n, all, NULL) < 0 ||
-        ips_whatif_rank(&a.base, change, n, keep, some, order, &kept, NULL) < 0)
+        ips_whatif_rank_changes(&a.base, change, n, keep, some, order, &kept,
+                                NULL) < 0)
         wrong = "an error";
     for (size_t i = 0; i < kept && !wrong; i++) {
         size_t better = 0;

@@ -74,10 +74,10 @@ static void zoom_and_up(void **state)
     assert_string_equal(text(&f), "ipsq");
     assert_false(ipsq_focus_widen(&f));
     strcpy(f.run, "r1");
-    assert_true(ipsq_focus_resolve_object(&f, "m1", f.object));
+    assert_true(ipsq_focus_write_full_object_name(&f, "m1", f.object));
     assert_string_equal(f.object, "/m1");
     char below[IPSQ_FOCUS_BYTES];
-    assert_true(ipsq_focus_resolve_object(&f, "a.7/7/", below));
+    assert_true(ipsq_focus_write_full_object_name(&f, "a.7/7/", below));
     strcpy(f.object, below);
     assert_string_equal(text(&f), "ipsq r1:/m1/a.7/7");
     assert_true(ipsq_focus_set_window_if_word_is_one(&f, "1.5s..2s", &err));
@@ -92,11 +92,11 @@ static void zoom_and_up(void **state)
         assert_string_equal(text(&f), up[i]);
     }
     assert_false(ipsq_focus_widen(&f));
-    assert_true(ipsq_focus_resolve_object(&f, "/", below));
+    assert_true(ipsq_focus_write_full_object_name(&f, "/", below));
     assert_string_equal(below, "");
     static char longest[IPSQ_FOCUS_BYTES + 1];
     memset(longest, 'x', IPSQ_FOCUS_BYTES);
-    assert_false(ipsq_focus_resolve_object(&f, longest, below));
+    assert_false(ipsq_focus_write_full_object_name(&f, longest, below));
 }
 
 /* Catches: a wrong time taken, or the focus changed by one. */

@@ -220,7 +220,7 @@ static char *folded(const char *text, unsigned width, unsigned indent)
     char *buffer;
     size_t length;
     FILE *f = open_memstream(&buffer, &length);
-    ipsq_print_folded(f, text, width, indent);
+    ipsq_print_wrapped_text(f, text, width, indent);
     fclose(f);
     return buffer;
 }

@@ -202,7 +202,7 @@ static void test_top_n__asked_of_the_master(void **state)
             char got[100] = "";
             const char *want = k ? t[i].procedures : t[i].plain;
             const Ips__Select *s =
-                k ? ipsq_top_n_fill_procedure_select(&o, &select)
+                k ? ipsq_top_n_fill_procedure_request(&o, &select)
                   : ipsq_top_n_fill_select(&o, &select);
             assert_int_equal(s != NULL, want != NULL);
             if (s)

@@ -46,7 +46,7 @@ static void test_why_set__put_together(void **state)
     assert_string_equal(w.seen[1].procedure, "f");
     assert_int_equal(w.seen[1].runs, 3);
     assert_string_equal(w.seen[2].kind, "outside");
-    why_compute_gains(&w.seen[1], &median, &least, &greatest);
+    why_compute_gain_statistics(&w.seen[1], &median, &least, &greatest);
     near(median, 0.3);
     near(least, 0.2);
     near(greatest, 0.4);

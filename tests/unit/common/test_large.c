@@ -31,7 +31,7 @@ static void test_large__limit(void **state)
         assert_true(a[i] == 0 && b[i / 2] == 0);
     memset(a, 1, 6 * MB);
     memset(b, 2, 3 * MB);
-    ips_trim_large(a, 2 * MB + 1); /* now there is room again */
+    ips_trim_large_array(a, 2 * MB + 1); /* now there is room again */
     uint8_t *c = ips_calloc_large(1, 5 * MB);
     assert_non_null(c);
     use = ips_large_get_use();
@@ -103,12 +103,12 @@ static void test_large__again(void **state)
     d = ips_alloc_large(1, 60 * MB); /* all but what it leaves */
     assert_non_null(d);
     assert_int_equal(ips_large_get_use().memory, 60 * MB);
-    assert_false(ips_large_unmap_reusable());
+    assert_false(ips_large_unmap_kept_mappings());
     ips_free_large(d);
     a = ips_alloc_large(1, 4 * MB);
     ips_free_large(a);
-    assert_true(ips_large_unmap_reusable());
-    assert_false(ips_large_unmap_reusable());
+    assert_true(ips_large_unmap_kept_mappings());
+    assert_false(ips_large_unmap_kept_mappings());
     ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 
@@ -156,7 +156,7 @@ static void test_large__fits_best(void **state)
         got[cases[i].bytes * 4096 - 1] = 1;
         assert_int_equal(ips_large_get_use().memory, cases[i].bytes * 4096);
         ips_free_large(got);
-        (void)ips_large_unmap_reusable();
+        (void)ips_large_unmap_kept_mappings();
     }
     ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
@@ -180,9 +180,9 @@ static void test_large__thin(void **state)
     thin[5 * MB] = 1;
     assert_int_equal(ips_large_get_use().memory, 16 * MB);
     ips_free_large(thin);
-    assert_false(ips_large_unmap_reusable());
+    assert_false(ips_large_unmap_kept_mappings());
     ips_free_large(b);
-    assert_true(ips_large_unmap_reusable());
+    assert_true(ips_large_unmap_kept_mappings());
     ips_large_set_limit_and_file_directory(UINT64_MAX, "");
 }
 

@@ -532,9 +532,9 @@ static void test_tls__no_keys(void **state)
                                                    on_accept, NULL, &l, &err));
     assert_non_null(strstr(err.msg, "deploy/keys"));
     setenv("IPS_TLS", "relative", 1);
-    assert_int_equal(IPS_E_USAGE, ips_tls_ensure_keys(&err));
+    assert_int_equal(IPS_E_USAGE, ips_tls_load_keys_if_not_loaded(&err));
     setenv("IPS_TLS", a, 1);
-    assert_int_equal(0, ips_tls_ensure_keys(&err));
+    assert_int_equal(0, ips_tls_load_keys_if_not_loaded(&err));
     event_base_free(base);
 }
 

@@ -85,7 +85,7 @@ static inline void archived_make(struct archived *v, struct answerer *a,
     snprintf(v->dir, sizeof(v->dir), "%s/%s", a->top, name);
     assert_int_equal(mkdir(v->dir, 0700), 0);
     snprintf(row.name, sizeof(row.name), "%s", name);
-    struct slave_store *store = slave_graphs_open_store(&a->gs, &err);
+    struct slave_store *store = slave_graphs_get_or_open_store(&a->gs, &err);
     assert_non_null(store);
     assert_int_equal(slave_store_insert_or_update_run(store, &row, &err), 0);
     v->id = row.id;

@@ -76,7 +76,7 @@ void ips_record_file_lock_releases_of_fd(int fd)
     (void)fd;
     released++;
 }
-void ips_store_udp_segment_options_of_fd(int fd)
+void ips_note_if_fd_has_udp_segment_options(int fd)
 {
     (void)fd;
     options_noted++;

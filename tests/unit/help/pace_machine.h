@@ -66,7 +66,7 @@ static long set(long id, const int64_t *when)
     m.ns = (uint64_t)when[2] * 1000000000 + (uint64_t)when[3];
     assert_true(when[1] < 1000000000 && when[3] < 1000000000);
     if (m.expires)
-        ips_pace_on_signal(IPS_PACE_EXACT, NULL, NULL);
+        ips_pace_sample_or_rearm_on_signal(IPS_PACE_EXACT, NULL, NULL);
     return 0;
 }
 

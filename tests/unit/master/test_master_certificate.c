@@ -371,13 +371,13 @@ static void test_certificate__dilation(void **state)
     assert_int_equal(fill(&m)->dilation_ppm, UINT64_MAX);
     m.q.from_cache = true;
     m.q.begun_ns = master_now_ns();
-    certificate_set_category_and_plan(&m.q, &m.arena, &m.c, 2,
-                                      "the slaves' tables");
+    certificate_set_category_and_source(&m.q, &m.arena, &m.c, 2,
+                                        "the slaves' tables");
     SAME(m.c.msg.plan, "a copy of the slaves' tables");
     assert_int_equal(m.c.msg.category, 2);
     m.q.from_cache = false;
-    certificate_set_category_and_plan(&m.q, &m.arena, &m.c, 3,
-                                      "the slaves' tables");
+    certificate_set_category_and_source(&m.q, &m.arena, &m.c, 3,
+                                        "the slaves' tables");
     SAME(m.c.msg.plan, "the slaves' tables");
     done(&m);
 }

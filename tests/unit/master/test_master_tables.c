@@ -258,8 +258,8 @@ static void check_rows(const struct tables *t, const char *object,
     Ips__MetricsAnswer out;
     char got[400] = "";
     size_t waits = 0;
-    assert_int_equal(tables_select_metrics(t, object, level, &a, &out, NULL),
-                     0);
+    assert_int_equal(
+        tables_copy_requested_metrics(t, object, level, &a, &out, NULL), 0);
     for (size_t i = 0; i < out.n_rows; i++) {
         size_t at = strlen(got);
         snprintf(got + at, sizeof(got) - at, "%s ", out.rows[i]->object);
@@ -306,8 +306,9 @@ static void test_tables__select(void **state)
     check_rows(t, "", "process", "/m1/a.10 /m1/b.11 /m2/c.7 /m2/d.8 ");
     check_rows(t, "/m2", "thread", "/m2/c.7/7 ");
     check_rows(t, "/m2/d.8", "thread", "");
-    assert_int_equal(tables_select_metrics(t, "/m3", "", &a, &out, &err),
-                     IPS_E_NOT_FOUND);
+    assert_int_equal(
+        tables_copy_requested_metrics(t, "/m3", "", &a, &out, &err),
+        IPS_E_NOT_FOUND);
     assert_string_equal(err.msg, "no object /m3 in this run");
     arena_release(&a);
     tables_free(t);
@@ -327,7 +328,7 @@ static int make_all(void *arg)
     if (rc == 0)
         rc = tables_make_metrics(t, &m->q, NULL);
     if (rc == 0)
-        rc = tables_select_metrics(t, "/m1", "thread", &a, &out, NULL);
+        rc = tables_copy_requested_metrics(t, "/m1", "thread", &a, &out, NULL);
     arena_release(&a);
     tables_free(t);
     return rc;

@@ -34,7 +34,7 @@ static void test_requests_services__no_memory(void **state)
         memset(&d, 0, sizeof(d));
         q.data = &d;
         fault_arm(FAULT_ALLOC, nth);
-        bool found = requests_find_services(&q);
+        bool found = requests_find_services_and_ends(&q);
         struck = fault_end() > 0;
         assert_int_equal(found, !struck);
         if (found) {

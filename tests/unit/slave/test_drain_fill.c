@@ -42,21 +42,21 @@ static void test_drain_fill__highest(void **state)
 {
     const uint64_t huge = UINT64_MAX / 2;
     (void)state;
-    assert_int_equal(slave_drain_highest_fill_permille(&drain), 0);
+    assert_int_equal(slave_drain_fullest_run_permille(&drain), 0);
     fill(0, 1000000, 250000, 0, 0);
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 249, 250);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 249, 250);
     fill(1, 1000000, 900000, 100000, 400000);
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 599, 600);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 599, 600);
     fill(2, 1000000, 300000, 0, 0);
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 599, 600);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 599, 600);
     fill(3, 0, 5, 0, 0); /* its control is not read yet */
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 599, 600);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 599, 600);
     fill(3, huge, huge / 10 * 7, 0, 0);
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 699, 700);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 699, 700);
     fill(3, 1000, 1001, 0, 0);
-    assert_int_equal(slave_drain_highest_fill_permille(&drain), 1000);
+    assert_int_equal(slave_drain_fullest_run_permille(&drain), 1000);
     runs[3].in_pool = runs[1].in_pool = false;
-    assert_in_range(slave_drain_highest_fill_permille(&drain), 299, 300);
+    assert_in_range(slave_drain_fullest_run_permille(&drain), 299, 300);
 }
 
 /* Would catch: a slave that ends though a run is in its pool, or one that

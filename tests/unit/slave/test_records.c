@@ -137,8 +137,8 @@ static void look(struct slave_records **list, const struct made *m,
         assert_int_equal(seen, m->records[turn][i]);
         struct ips_stream_in in = {.types =
                                        chunks ? r->streams[i].types : NULL};
-        assert_true(b_may_have_type(&in, IPS_REC_LOST));
-        assert_true(!chunks || !b_may_have_type(&in, IPS_REC_SAMPLE));
+        assert_true(b_may_hold_type(&in, IPS_REC_LOST));
+        assert_true(!chunks || !b_may_hold_type(&in, IPS_REC_SAMPLE));
     }
     slave_records_keep_or_free(list, r);
 }

@@ -50,7 +50,7 @@ static void test_segment_view__a_cut_file(void **state)
     maker_check(ftruncate(fd, PAGE) == 0, "cut");
     for (int i = 0; i < 3; i++) { /* the signal is not left blocked */
         assert_false(slave_guarded_copy(&v, FILE_BYTES - PAGE, to, PAGE));
-        assert_false(slave_guarded_zero(&v, 0, FILE_BYTES));
+        assert_false(slave_guarded_zero_bytes(&v, 0, FILE_BYTES));
         assert_false(slave_guarded_call(&v, touch_end, &v));
     }
     assert_true(slave_guarded_copy(&v, 0, to, PAGE));

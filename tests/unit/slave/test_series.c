@@ -147,7 +147,7 @@ static void test_series__phases_of_records(void **state)
     const struct ips_phase_series series[] = {{s.cpu_ns, 0}, {s.messages, 0}};
     static struct ips_phases p;
     struct ips_err err = {0};
-    assert_int_equal(ips_phases_find(series, 2, 300, &p, &err), 0);
+    assert_int_equal(ips_phases_find_in_series(series, 2, 300, &p, &err), 0);
     assert_int_equal(p.count, 3);
     assert_int_equal(p.end[0], 100);
     assert_int_equal(p.end[1], 180);
@@ -175,10 +175,10 @@ static void test_series__procedures_of_windows(void **state)
     assert_int_equal(slave_proc_names_number_procedures(
                          &k.c, SLAVE_BY_PROCEDURE, &names, &err),
                      0);
-    assert_int_equal(slave_window_find_top_procedures(&k.c, &r->built, &names,
-                                                      edges, 3, 1, &top, &count,
-                                                      &err),
-                     0);
+    assert_int_equal(
+        slave_window_find_top_procedures_of_bins(&k.c, &r->built, &names, edges,
+                                                 3, 1, &top, &count, &err),
+        0);
     /* The first window has no sample, and what it has is cut to one. */
     assert_int_equal(count, 2);
     assert_int_equal(top[0].bin, 1);

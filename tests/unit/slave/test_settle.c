@@ -175,18 +175,18 @@ static void test_settle__limit_below_one_run(void **state)
         all += r->row.archive_bytes;
     }
     d.archive_max_bytes = all; /* not above it */
-    slave_run_enforce_limits(&d);
+    slave_run_remove_oldest_over_limits(&d);
     assert_non_null(run_of("old"));
     d.archive_max_bytes = all - 1; /* one run too many */
-    slave_run_enforce_limits(&d);
+    slave_run_remove_oldest_over_limits(&d);
     assert_null(run_of("old"));
     assert_non_null(run_of("newer"));
     d.archive_max_bytes = 1; /* below the size of each */
     run_of("newer")->pins = 1;
-    slave_run_enforce_limits(&d);
+    slave_run_remove_oldest_over_limits(&d);
     assert_non_null(run_of("newer")); /* somebody asks about it just now */
     run_of("newer")->pins = 0;
-    slave_run_enforce_limits(&d);
+    slave_run_remove_oldest_over_limits(&d);
     assert_null(run_of("newer"));
     expect_marks("newest", 100);
     slave_drain_close(&d);

@@ -352,7 +352,7 @@ static void test_symbols__are_kept_by_build_id(void **state)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--symbolise") == 0)
-        return slave_symbols_run_helper(stdin, stdout);
+        return slave_symbols_helper_main(stdin, stdout);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_symbols__debug_information_tells_inlined_ones),
         cmocka_unit_test(test_symbols__without_debug_information),

@@ -168,7 +168,7 @@ static int helper(void)
         raise(SIGXCPU);
     if (fseek(stdin, 0, SEEK_SET) != 0)
         return 1;
-    return slave_symbols_run_helper(stdin, stdout);
+    return slave_symbols_helper_main(stdin, stdout);
 }
 
 int main(int argc, char **argv)
