@@ -268,6 +268,7 @@ static void warn_if_command_is_unrecorded(const struct ips_target *t)
         [IPS_TARGET_FIRST] =
             "AddressSanitizer must be loaded before any other library",
         [IPS_TARGET_ASKED] = "the program loader only lists or checks",
+        [IPS_TARGET_NOT_EXAMINED] = "its file could not be examined",
     };
     if (t->kind != IPS_TARGET_TRACED)
         fprintf(stderr, "ipsrun: %s runs unrecorded: %s\n", t->path,

@@ -448,6 +448,13 @@ static bool inspect_file_and_interpreters(struct ips_target *t, int fd,
     return !script;
 }
 
+static void store_target_path(struct ips_target *t, const char *path)
+{
+    size_t n = strnlen(path, IPS_TARGET_PATH - 1);
+    memcpy(t->path, path, n);
+    t->path[n] = '\0';
+}
+
 static void check_library_and_store_path_if_untraced(struct ips_target *t,
                                                      const char *path,
                                                      const char *library,
@@ -456,11 +463,15 @@ static void check_library_and_store_path_if_untraced(struct ips_target *t,
     if (ips_target_keeps_preload(t->kind) && t->kind != IPS_TARGET_STATIC &&
         !can_open_library(library, before))
         t->kind = IPS_TARGET_HIDDEN;
-    if (t->kind != IPS_TARGET_TRACED) {
-        size_t n = strnlen(path, IPS_TARGET_PATH - 1);
-        memcpy(t->path, path, n);
-        t->path[n] = '\0';
-    }
+    if (t->kind != IPS_TARGET_TRACED)
+        store_target_path(t, path);
+}
+
+/* The library is not preloaded into a program that could not be examined. */
+static void set_target_not_examined(struct ips_target *t, const char *name)
+{
+    t->kind = IPS_TARGET_NOT_EXAMINED;
+    store_target_path(t, name);
 }
 
 struct inspection {
@@ -545,6 +556,8 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         add_to_traced_cache_unless_fresh(&is);
+    if (looked < 0)
+        set_target_not_examined(t, path);
     return looked > 0;
 }
 
@@ -561,10 +574,10 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
     } else {
         struct inspection l = {t, path && *path ? path : "(descriptor)",
                                library, NULL, &st};
-        if (is_file)
-            (void)inspect_file_without_dir_fd(&l, dir, path);
-        else
+        if (!is_file)
             (void)ips_run_with_own_fd_table(open_and_inspect_target_file, &l);
+        else if (inspect_file_without_dir_fd(&l, dir, path) < 0)
+            set_target_not_examined(t, l.name);
     }
 }
 

@@ -13,8 +13,10 @@
  * is traced, or lists or checks the libraries of a program. In the latter case
  * our entry is removed, so that the loader does not print our library.
  *
- * A script counts as its interpreter. A file that cannot be examined (no
- * permission to read, no such file) counts as traced: nothing is changed.
+ * A script counts as its interpreter. A file that cannot be read (no
+ * permission, no such file) counts as traced: nothing is changed. If the
+ * kernel creates no helper that could open the file (own_table.h), it may be of
+ * any kind: our entry is removed, and the record says so.
  *
  * Cost: fstatat, open, read and close for each file examined, and open and
  * close of our library; only two fstatat for a program that this thread has
@@ -41,7 +43,8 @@
     X(HIDDEN, "library-out-of-reach", false)                                   \
     X(FIRST, "AddressSanitizer", false)                                        \
     X(BY_HAND, "loader", true)                                                 \
-    X(ASKED, "loader", false)
+    X(ASKED, "loader", false)                                                  \
+    X(NOT_EXAMINED, "not-examined", false)
 enum ips_target_kind {
 #define X(name, word, stays) IPS_TARGET_##name,
     IPS_TARGETS(X)

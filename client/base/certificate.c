@@ -212,6 +212,7 @@ const char *ipsq_describe_untraced_cause(const char *cause)
         {"loader", "called to list or check what a program loads"},
         {"AddressSanitizer",
          "AddressSanitizer must be loaded before any other library"},
+        {"not-examined", "no thread could be created to examine its file"},
         {"unknown", "not known why"},
         {"various", "for several reasons"},
     };

@@ -440,7 +440,8 @@ static void test_exec_kinds__texts(void **state)
                                         "library-out-of-reach",
                                         "AddressSanitizer",
                                         "loader",
-                                        "loader"};
+                                        "loader",
+                                        "not-examined"};
     char out[IPS_TARGET_TEXT], want[IPS_TARGET_TEXT];
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -12,11 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/record/exec_target.h"
 #include "agent/record/extra.h"
+#include "agent/record/own_table.h"
 #include "tests/unit/help/emulated.h"
 
 #define PROGRAM "/bin/true" /* changed long ago */
@@ -118,6 +121,37 @@ static void test_exec_target__others(void **state)
     unlink(library);
 }
 
+/* What `path` is for a user who may create no more threads. */
+static enum ips_target_kind look_without_threads(const char *path)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit none = {0, 0};
+        ips_own_table_on = true; /* as in a recorded program */
+        if ((geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) ||
+            setrlimit(RLIMIT_NPROC, &none) != 0)
+            _exit(99);
+        _exit((int)look(path));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return (enum ips_target_kind)WEXITSTATUS(status);
+}
+
+/* Would catch: a 32-bit program, or one of another C library, that is started
+ * with our library because there was no thread to look at it: its loader prints
+ * an error, or refuses to start it. */
+static void test_exec_target__no_thread(void **state)
+{
+    struct ips_target t = {.kind = IPS_TARGET_NOT_EXAMINED};
+    (void)state;
+    SKIP_IF_EMULATED("limit on threads");
+    assert_int_equal(look_without_threads(PROGRAM), IPS_TARGET_NOT_EXAMINED);
+    assert_false(ips_target_keeps_preload(t.kind));
+    assert_int_equal(look_without_threads("/nosuch"), IPS_TARGET_TRACED);
+}
+
 #define WORDS 8
 static enum ips_target_kind with_arguments(const char *const *words)
 {
@@ -165,6 +199,7 @@ int main(void)
         cmocka_unit_test(test_exec_target__library_goes),
         cmocka_unit_test(test_exec_target__file_changes),
         cmocka_unit_test(test_exec_target__others),
+        cmocka_unit_test(test_exec_target__no_thread),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
