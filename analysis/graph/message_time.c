@@ -186,9 +186,8 @@ void ips_message_time_map_release(struct ips_message_time_map *m)
     m->other = IPS_NO_CURVE;
 }
 
-uint64_t
-ips_message_time_ns_by_channel_end(const struct ips_message_time_map *m,
-                                   uint32_t end, uint64_t bytes)
+uint64_t ips_message_time_of_bytes_at_end(const struct ips_message_time_map *m,
+                                          uint32_t end, uint64_t bytes)
 {
     uint32_t which = end < m->end_count ? m->which[end] : m->other;
     return which < m->curve_count
@@ -205,7 +204,7 @@ int ips_compute_message_times_of_remote_sends(const struct ips_graph *g,
         return ips_err_set(err, IPS_E_NO_MEMORY, "message times of %u sends",
                            g->out_count);
     for (uint32_t k = 0; k < g->out_count; k++)
-        (*out)[k] = ips_message_time_ns_by_channel_end(
+        (*out)[k] = ips_message_time_of_bytes_at_end(
             g->message_times, g->out[k].end, g->out[k].len);
     return 0;
 }

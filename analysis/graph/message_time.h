@@ -76,9 +76,8 @@ struct ips_message_time_map {
     uint32_t other;
 };
 void ips_message_time_map_release(struct ips_message_time_map *m);
-uint64_t
-ips_message_time_ns_by_channel_end(const struct ips_message_time_map *m,
-                                   uint32_t end, uint64_t bytes);
+uint64_t ips_message_time_of_bytes_at_end(const struct ips_message_time_map *m,
+                                          uint32_t end, uint64_t bytes);
 
 /* Computes the message time in ns of each remote send of `g` by the map
  * g->message_times, for `out_ns` of a view of `g`. Sets *out to an array

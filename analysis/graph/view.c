@@ -111,7 +111,7 @@ static int convert_message_bytes_to_ns(const struct ips_graph *g,
     for (uint32_t i = 0; i < g->node_count; i++)
         out->own_xlen[i] =
             g->xkind[i] == IPS_X_DATA
-                ? ips_message_time_ns_by_channel_end(
+                ? ips_message_time_of_bytes_at_end(
                       map, g->site ? g->site[i] : IPS_NO_CURVE, g->xlen[i])
                 : g->xlen[i];
     int rc =

@@ -203,8 +203,8 @@ static void check_request_parts(const struct checking *k,
                 sum_ns(parts, sizeof(parts) / sizeof(*parts)), p->ns);
 }
 
-void self_check_requests(struct arena *a, struct certificate *c,
-                         const Ips__RequestsAnswer *r)
+void self_check_requests_answer(struct arena *a, struct certificate *c,
+                                const Ips__RequestsAnswer *r)
 {
     const struct checking k = {a, c};
     for (size_t i = 0; i < r->n_services; i++) {

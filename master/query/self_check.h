@@ -50,8 +50,8 @@ void self_check_predicted_not_below_bound(struct arena *a,
                                           uint64_t last_ns, uint64_t least_ns);
 void self_check_search(struct arena *a, struct certificate *c,
                        const Ips__PredictAnswer *answer);
-void self_check_requests(struct arena *a, struct certificate *c,
-                         const Ips__RequestsAnswer *answer);
+void self_check_requests_answer(struct arena *a, struct certificate *c,
+                                const Ips__RequestsAnswer *answer);
 /* Checks one group of a `waits` answer. Groups are sent before the rest of the
  * answer. */
 void self_check_wait_group(struct arena *a, struct certificate *c,

@@ -438,7 +438,7 @@ void requests_send_requests_or_why_answer(struct query *q)
     answer.open = certificate_run_is_open(q);
     bool why = query_is_why_about_requests(q->request);
     fill_answer(&f, why ? &none : q->request->requests);
-    self_check_requests(&a, &c, &answer);
+    self_check_requests_answer(&a, &c, &answer);
     answer.certificate = &c.msg;
     certificate_set_category_and_source(q, &a, &c, 3, "the slaves' graphs");
     answer.took_ns = c.msg.took_ns;

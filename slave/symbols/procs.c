@@ -126,8 +126,8 @@ static uint64_t pair_hash(uint32_t a, uint32_t b)
     return slave_hash_bytes(4, &word, sizeof(word));
 }
 
-static int intern_sampled_row(struct procs_builder *m, uint32_t stack,
-                              uint32_t *number)
+static int intern_sampled_stack_row(struct procs_builder *m, uint32_t stack,
+                                    uint32_t *number)
 {
     struct ips_procs *p = m->p;
     const struct intern_probe q = {.p = p, .chain = m->chain, .what = stack};
@@ -214,7 +214,7 @@ static int add_sample_record(struct procs_builder *m, const uint8_t *data,
     }
     int rc = intern_stack(m, places, kept, flags & IPS_REC_F_SPINS, &stack);
     if (rc == 0)
-        rc = intern_sampled_row(m, stack, &row);
+        rc = intern_sampled_stack_row(m, stack, &row);
     if (rc < 0)
         return rc;
     uint64_t weight = compute_sample_weight(m, &r);

@@ -201,12 +201,12 @@ static void test_self_check__requests(void **state)
         row.mean_ns = 15;
         if (planted[i].at)
             *planted[i].at = planted[i].value;
-        self_check_requests(&arena, &c, &r);
+        self_check_requests_answer(&arena, &c, &r);
         found(planted[i].at != NULL);
     }
     begin();
     row.mean_ns = IPS_UNMEASURED; /* none was answered */
-    self_check_requests(&arena, &c, &r);
+    self_check_requests_answer(&arena, &c, &r);
     found(0);
     arena_release(&arena);
 }
@@ -415,7 +415,7 @@ static void make_bottleneck(void)
 
 static void check_bottleneck(void)
 {
-    self_check_requests(&arena, &c, &requests);
+    self_check_requests_answer(&arena, &c, &requests);
 }
 
 static void test_self_check__bottleneck(void **state)
