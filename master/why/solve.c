@@ -106,6 +106,17 @@ static uint32_t most_voted_procedure(const struct why_solving *y,
     return best;
 }
 
+static uint32_t share_of_most_voted_process_ppm(const struct why_solving *y,
+                                                const struct why_votes *v)
+{
+    uint64_t all = 0, most = 0;
+    for (uint32_t p = 0; p < y->processes; p++) {
+        all = ips_add_sat(all, v->process[p]);
+        most = ips_max_u64(most, v->process[p]);
+    }
+    return why_share_ppm(most, all);
+}
+
 void why_set_most_voted_location(struct why_solving *y,
                                  const struct why_votes *v,
                                  struct why_location *out)
@@ -449,6 +460,7 @@ static int fill_amount_of_feature(struct why_solving *y,
     if (a->ns == 0)
         return 0;
     why_set_most_voted_location(y, &y->votes[of], &a->location);
+    a->object_ppm = share_of_most_voted_process_ppm(y, &y->votes[of]);
     uint32_t busy = y->processes ? why_index_of_most_votes(y->votes[of].process,
                                                            y->processes)
                                  : 0;
@@ -544,6 +556,7 @@ static void split_cpu_delay_by_own_and_other_programs(struct why_solving *y)
     for (uint32_t p = 0; p < y->processes; p++)
         v->process[p] = ips_sub_sat(delayed[p], v->process[p]);
     why_set_most_voted_location(y, v, &others->location);
+    others->object_ppm = share_of_most_voted_process_ppm(y, v);
     v->process = delayed;
     others->threads = own->threads;
     others->cores = own->cores;

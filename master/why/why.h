@@ -135,6 +135,8 @@ struct why_amount {
     uint64_t gain_ns;
     uint64_t bound_ns;            /* upper limit of the gain */
     struct why_location location; /* the cause: process and procedure */
+    /* OUTSIDE, BUSY: share of the waits that is that process's; 0: not known */
+    uint32_t object_ppm;
     /* the process that waits for the one in `location`; or the other end of the
      * messages; or the cause of the waits */
     const char *other;

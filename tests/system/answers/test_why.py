@@ -75,6 +75,16 @@ def test_chatty_with_measured_message_times(cluster, build, tmp_path):
     assert again and length in again[0], (said, answer)
 
 
+def test_several_that_sleep(cluster):
+    """Would catch all waits of the path credited to the process that waits longest."""
+    c = cluster()
+    c.ipsrun(["sh", "-c", "sleep 0.3; sleep 0.2; sleep 0.2"], name="r", check=True)
+    c.wait_closed("r")
+    answer = c.json("why", "r", status=(0, 3))
+    says, = [f["says"] for f in answer["findings"] if f["kind"] == "outside"]
+    assert re.match(r"/m1/sleep\.\d+ \(4\d%\) and other processes wait, mostly for a timer", says), says
+
+
 def test_healthy(cluster, build):
     """Would catch a false alarm: equal work of two processes in procedures of
     equal cost, no waits (but for one core, which two want)."""

@@ -133,8 +133,8 @@ static const struct words all[] = {
      "7.00 s of the path ready to run, waiting for a CPU",
      "a core for each thread", "ipsq path r1 --weighting wall"},
     {WHY_BUSY, false, 0,
-     "/m/a.1 waits for CPU used by other programs, or it may not use all of "
-     "the 2 cores.",
+     "/m/a.1 waits for CPU used by other programs, or may not use all of the "
+     "2 cores.",
      "7.00 s of the path ready to run, waiting for a CPU",
      "nothing else runs there", "ipsq path r1 --weighting wall"},
     {WHY_OUTSIDE, false, 0, "/m/a.1 waits, mostly for the disk in g (/lib/q).",
@@ -243,6 +243,33 @@ static void test_words__of_doubts_about_threads(void **state)
     assert_int_equal(find(&f).finding[0].sure, WHY_FAIR);
     SAME(find(&f).finding[0].sure_why,
          "one thread waits for the other, so they may do different work");
+}
+
+/* Would catch: all waits of a run credited to one process. */
+static void test_words__of_several_that_wait(void **state)
+{
+    static const struct {
+        uint32_t ppm;
+        const char *words;
+    } cases[] = {{0, "/m/a.1 waits, "},
+                 {1000000, "/m/a.1 waits, "},
+                 {900000, "/m/a.1 waits, "},
+                 {899999, "/m/a.1 (90%) and other processes wait, "},
+                 {504999, "/m/a.1 (50%) and other processes wait, "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct why_facts f = facts();
+        f.amount[WHY_OUTSIDE] = amount();
+        f.amount[WHY_OUTSIDE].object_ppm = cases[i].ppm;
+        assert_ptr_equal(strstr(find(&f).finding[0].text, cases[i].words),
+                         find(&f).finding[0].text);
+        f = facts();
+        f.amount[WHY_BUSY] = amount();
+        f.amount[WHY_BUSY].object_ppm = cases[i].ppm;
+        const char *text = find(&f).finding[0].text;
+        assert_int_equal(
+            strncmp(text, cases[i].words, strlen(cases[i].words) - 2), 0);
+    }
 }
 
 static void test_words__of_what_is_outside(void **state)
@@ -412,6 +439,7 @@ int main(void)
         cmocka_unit_test(test_words__of_what_is_not_known),
         cmocka_unit_test(test_words__of_who_waits_for_others),
         cmocka_unit_test(test_words__of_doubts_about_threads),
+        cmocka_unit_test(test_words__of_several_that_wait),
         cmocka_unit_test(test_words__of_what_is_outside),
         cmocka_unit_test(test_words__of_times_and_windows),
         cmocka_unit_test(test_words__of_a_phase),
