@@ -320,12 +320,15 @@ class Cluster:
     # --- questions -------------------------------------------------------
 
     def ipsq(self, *words, timeout=180, typed=""):
-        """`typed` is its standard input, which is no terminal."""
-        return subprocess.run(
+        """`typed` is its standard input, which is no terminal. No answer of any test may
+        break a rule that it checks itself (master/query/self_check.h)."""
+        done = subprocess.run(
             [self.build.bin("ipsq"), "--master", self.address,
              "--state", str(self.state), *[str(w) for w in words]],
             env=clean_env(), input=typed, capture_output=True,
             text=True, timeout=timeout)
+        assert "contradicts itself" not in done.stdout, (words, done.stdout[-3000:])
+        return done
 
     def json(self, *words, status=(0,)):
         """The answer of `ipsq WORDS --format json`."""

@@ -230,3 +230,15 @@ def test_wall_over_machines(cluster, hosts, clocks):
     cuts = [0, whole // 3, whole // 2 + 1, 2 * whole]
     parts = windows(c, "tsp", "wall", cuts)
     assert sum(a["window_ns"] for a in parts) == whole
+
+
+def test_a_process_that_outlives_the_command(cluster):
+    """A path longer than the command (3 s of 1.9 ms, once) without the time for which the run
+    went on; a wall path that is not the command's."""
+    c = cluster()
+    c.ipsrun(["sh", "-c", "(setsid sleep 0.5 &)"], name="r", check=True)
+    c.wait_closed("r")
+    path, wall = c.json("path", "r"), c.json("path", "r", "--weighting", "wall")
+    assert path["elapsed_ns"] < path["t_max_ns"] <= path["lasted_ns"] < path["elapsed_ns"] + 5e9
+    assert path["t_max_ns"] >= 0.5e9
+    assert wall["t_max_ns"] == wall["elapsed_ns"] < 0.5e9

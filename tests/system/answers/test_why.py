@@ -85,6 +85,21 @@ def test_several_that_sleep(cluster):
     assert re.match(r"/m1/sleep\.\d+ \(4\d%\) and other processes wait, mostly for a timer", says), says
 
 
+def test_other_programs_are_no_lack_of_cores(cluster, build):
+    """Would catch "too many processes" said of a single one, beside other programs."""
+    others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * CORES)]
+    try:
+        c = cluster()
+        c.ipsrun([build.program("compute_ms"), "300"], name="r", check=True)
+        c.wait_closed("r")
+        answer = c.json("why", "r", status=(0, 3))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert "too-few-cores" not in {f["kind"] for f in answer["findings"]}, answer
+
+
 def test_healthy(cluster, build):
     """Would catch a false alarm: equal work of two processes in procedures of
     equal cost, no waits (but for one core, which two want)."""
