@@ -39,11 +39,11 @@ uint64_t ips_store_queue_of_notify_signal(int q, int sig)
 {
     struct stat st;
     int saved = errno;
-    uint64_t old = 0;
+    uint64_t old =
+        sig > 0 && sig < _NSIG ? atomic_load(&queue_by_signal[sig]) : 0;
     if (sig > 0 && sig < _NSIG && !ips_sys_quiet &&
         ips_sys_fstat(q, &st) == 0) {
         uint64_t number = IPS_READY_NUMBER(IPS_READY_QUEUE(st.st_ino));
-        old = atomic_load(&queue_by_signal[sig]);
         atomic_store(&queue_by_signal[sig],
                      old == 0 || old == number ? number : SEVERAL);
     }

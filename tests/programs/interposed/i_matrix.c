@@ -333,6 +333,9 @@ static int wait_async(void)
                              .sigev_signo = SIGUSR1};
         if (mq_notify(mine, &e))
             fail("mq_notify");
+        /* One that fails leaves the first as it was. */
+        if (mq_notify((mqd_t)-1, &e) == 0)
+            fail("mq_notify of no queue");
     } else if (fcntl(mine, F_SETOWN, getpid()) ||
                (!is(way, "sigio-plain") && fcntl(mine, F_SETSIG, SIGUSR1)) ||
                fcntl(mine, F_SETFL, O_RDWR | O_ASYNC)) {

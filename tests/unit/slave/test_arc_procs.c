@@ -71,6 +71,16 @@ static struct split split_of(const struct splitter *p, uint32_t tid, uint32_t n)
     return s;
 }
 
+/* The name of the procedure that took most of the arc; "": none did. */
+static const char *main_of(const struct splitter *p, uint32_t tid, uint32_t n)
+{
+    const struct ips_graph *g = &p->k->r->built.g;
+    uint32_t chain = rec_chain(&p->k->r->built, tid);
+    uint32_t symbol = slave_arc_find_main_procedure(
+        &p->k->c, &p->names, &p->mixes, g, chain, g->chains[chain].first + n);
+    return symbol == IPS_NONE ? "" : p->names.symbols[symbol].name;
+}
+
 static uint64_t add(struct slave_arc_sum *sum, uint32_t tid, uint32_t n,
                     struct slave_window window)
 {
@@ -259,7 +269,8 @@ static void test_arc_procs__spinning_is_nobodys(void **state)
 }
 
 /* Catches: a procedure that spans arcs charged to one of them; instrumented
- * code's samples counted besides; what is outside it given to somebody. */
+ * code's samples counted besides; what is outside it given to somebody, or less
+ * than a procedure in an arc of which it is most. */
 static void test_arc_procs__entries_overlap_arcs(void **state)
 {
     (void)state;
@@ -289,6 +300,9 @@ static void test_arc_procs__entries_overlap_arcs(void **state)
     struct split c = split_of(&p, 10, 3);
     assert_int_equal(c.f, 2000);
     assert_int_equal(c.unsampled, 8000);
+    assert_memory_equal(main_of(&p, 10, 1), "a+0x100", 7);
+    assert_memory_equal(main_of(&p, 10, 2), "a+0x200", 7);
+    assert_string_equal(main_of(&p, 10, 3), ""); /* most of it is outside */
     sum_of(&sum, &k);
     add(&sum, 10, 2, SLAVE_WINDOW_ALL);
     struct slave_arc_totals totals = sum_table(&sum, &t);
