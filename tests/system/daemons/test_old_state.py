@@ -51,6 +51,28 @@ def test_an_archive_of_another_version(cluster):
     assert "use the newer program, or another --state" in c.log.read_text()
 
 
+def test_tables_of_an_older_build(cluster):
+    """Would catch: tables of an older layout that are read as today's, and tables that stay
+    empty: they are made anew from the records."""
+    c = cluster()
+    c.ipsrun(["sh", "-c", "seq 1000 | sort >/dev/null"], name="r", check=True)
+    c.wait_closed("r")
+    before = c.json("sql", "r", "SELECT process, cpu_ns FROM processes ORDER BY process")["rows"]
+    machine = c.machines[0]
+    machine.stop_slave()
+    [path] = machine.state.rglob("slave.db")
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] > 2
+        for table in ("process", "thread", "wait", "channel", "traffic", "procedure"):
+            db.execute(f"DROP TABLE {table}")
+            db.execute(f"CREATE TABLE {table} (an_older_column)")
+        db.execute("PRAGMA user_version = 2")
+    machine.start_slave()
+    c.wait_connected()
+    after = c.json("sql", "r", "SELECT process, cpu_ns FROM processes ORDER BY process")["rows"]
+    assert before and after == before
+
+
 def test_damaged_databases(cluster):
     """Would catch: an error that does not say what to do; advice that does not help."""
     c = cluster()
