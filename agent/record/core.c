@@ -343,10 +343,8 @@ static long read_and_map_control_file(void *arg)
         at =
             ips_sys_mmap(0, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
     ips_sys_close(fd);
-    if (!ips_sys_is_error(at)) {
-        ips_sys_madvise(at, sizeof(*c), MADV_DONTDUMP);
+    if (!ips_sys_is_error(at))
         o->mapped = (struct ips_control *)at;
-    }
     return 0;
 }
 

@@ -14,7 +14,6 @@ __attribute__((noinline, cold)) struct ips_extra *ips_extra_map(void)
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
     if (ips_sys_is_error(at))
         return me->extra;
-    ips_sys_madvise(at, sizeof(*none), MADV_DONTDUMP);
     struct ips_extra *made = (struct ips_extra *)at;
     /* A signal handler may have mapped the state meanwhile. */
     if (__atomic_compare_exchange_n(&me->extra, &none, made, false,

@@ -129,7 +129,7 @@ static int allocate_first_page(int fd, uint64_t base, uint64_t bytes)
     return n == 1 ? 0 : n < 0 ? (int)n : -EIO;
 }
 
-void ips_segment_hide_from_forks_and_cores(uint64_t base, uint64_t bytes)
+void ips_segment_hide_from_forks(uint64_t base, uint64_t bytes)
 {
     /* Valgrind assumes that a fork child has the mapping, too. Memcheck's
      * search for leaks reads all readable memory and would die of SIGBUS in the
@@ -140,7 +140,6 @@ void ips_segment_hide_from_forks_and_cores(uint64_t base, uint64_t bytes)
         ips_sys3(SYS_mprotect, (long)(base + bytes), IPS_GAP_BYTES, PROT_NONE);
     else
         ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTFORK);
-    ips_sys_madvise(base, bytes + IPS_GAP_BYTES, MADV_DONTDUMP);
 }
 
 /* Sets the size of the open file `fd`, maps it into *out and allocates its
@@ -184,7 +183,7 @@ static int size_and_map_segment(int fd, uint64_t bytes,
         rc = ips_encode_lost_cause(IPS_LOST_POOL_FULL);
         goto out;
     }
-    ips_segment_hide_from_forks_and_cores(base, bytes);
+    ips_segment_hide_from_forks(base, bytes);
     *out = (struct ips_segment_map){base, base + first, base + bytes, 0};
     base = 0;
 out:

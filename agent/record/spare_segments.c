@@ -91,7 +91,7 @@ bool ips_spare_segment_take(uint32_t id, struct ips_control *copy,
     }
     /* No reader reads the segment before its header has the magic. */
     memset(there, 0, sizeof(*there));
-    ips_segment_hide_from_forks_and_cores(base, bytes);
+    ips_segment_hide_from_forks(base, bytes);
     *out = (struct ips_segment_map){base, base + IPS_SPARE_FIRST_BYTES,
                                     base + bytes, 0};
     return true;

@@ -200,8 +200,8 @@ int ips_segment_change_to_next(struct ips_stream *s);
  * false if an interrupted frame will still write to the segment. */
 bool ips_segment_close_if_complete_and_park(struct ips_stream *s);
 /* Keeps the new mapping of a segment of `bytes`, with its gap, out of fork
- * children and core files, which do not need it. */
-void ips_segment_hide_from_forks_and_cores(uint64_t base, uint64_t bytes);
+ * children, which do not need it. */
+void ips_segment_hide_from_forks(uint64_t base, uint64_t bytes);
 /* Takes a spare segment, or makes a segment file, and maps it. Returns 0, or
  * the cause of failure by ips_encode_lost_cause(). This and the next functions
  * also serve record/ring.c. */

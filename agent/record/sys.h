@@ -130,14 +130,17 @@ static inline int ips_sys_is_error(uint64_t address)
 {
     return address > (uint64_t)-4096;
 }
-/* Returns the address, or -errno: test it with ips_sys_is_error(). */
+/* Returns the address, or -errno: test it with ips_sys_is_error(). The mapping
+ * is left out of the program's core files. */
 static inline uint64_t ips_sys_mmap(uint64_t at, size_t len, int prot,
                                     int flags, int fd)
 {
     uint64_t got =
         (uint64_t)ips_sys6(SYS_mmap, (long)at, (long)len, prot, flags, fd, 0);
-    if (!ips_sys_is_error(got))
-        ips_valgrind_ignore(got, len);
+    if (ips_sys_is_error(got))
+        return got;
+    ips_sys3(SYS_madvise, (long)got, (long)len, MADV_DONTDUMP);
+    ips_valgrind_ignore(got, len);
     return got;
 }
 static inline int ips_sys_munmap(uint64_t address, size_t len)

@@ -249,7 +249,6 @@ static struct ips_mmsg_copies *get_or_map_mmsg_copies(const struct ips_io *io)
                                MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (ips_sys_is_error(at))
         return NULL;
-    ips_sys_madvise(at, sizeof(*extra->mmsg), MADV_DONTDUMP);
     extra->mmsg_bytes = sizeof(*extra->mmsg);
     atomic_signal_fence(memory_order_seq_cst);
     extra->mmsg = (struct ips_mmsg_copies *)(uintptr_t)at;

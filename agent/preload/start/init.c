@@ -159,6 +159,20 @@ IPS_EXPORT uint32_t ips_reported_overhead_ns(void)
     return begun_ns + (uint32_t)ips_min_u64(due, UINT32_MAX / 2);
 }
 
+/* The linker defines where this library's zeroed data begins and ends. */
+extern char __bss_start[] IPS_HIDDEN, _end[] IPS_HIDDEN;
+
+/* Leaves the library's tables out of the program's core files. Mappings:
+ * ips_sys_mmap(). */
+static void hide_own_tables_from_cores(void)
+{
+    const uint64_t page = 65536; /* the largest of any machine */
+    uint64_t from = ((uint64_t)(uintptr_t)__bss_start + page - 1) / page * page;
+    uint64_t to = (uint64_t)(uintptr_t)_end / page * page;
+    if (from < to)
+        ips_sys_madvise(from, to - from, MADV_DONTDUMP);
+}
+
 /* Several threads can call this at once only if a constructor of another
  * library created threads before ours ran. It is harmless if two do the same
  * work. */
@@ -195,6 +209,7 @@ void ips_wrap_initialize_agent(void)
     /* valgrind keeps descriptors of its own in the process's table, so work
      * with a table of our own is impossible */
     ips_own_table_on = !ips_in_valgrind();
+    hide_own_tables_from_cores();
     ips_report_start_cost(from);
     errno = saved;
 }
