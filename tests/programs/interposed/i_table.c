@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -131,6 +132,28 @@ static int range(void)
     return 0;
 }
 
+/* Closes each number twice, while threads begin: the second close finds nothing
+ * of anybody's, and the file that gets the number stays as it is. */
+static int twice(void)
+{
+    for (int i = 0; i < 8; i++) {
+        char name[300] = {0};
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, one_thread, NULL) == 0);
+        for (int k = 0; k < 2000; k++) {
+            int fd = dup(pipe_fd[0]);
+            CHECK(fd >= 0 && close(fd) == 0);
+            CHECK(close(fd) == -1 && errno == EBADF);
+        }
+        snprintf(name, sizeof(name), "%s/file%d", dir, i);
+        int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        CHECK(fd >= 0 && write(fd, name, 200) == 200);
+        CHECK(pthread_join(t, NULL) == 0);
+        CHECK(lseek(fd, 0, SEEK_END) == 200 && close(fd) == 0);
+    }
+    return 0;
+}
+
 static void *connect_to(void *arg)
 {
     for (int i = 0; i < 5; i++) {
@@ -206,23 +229,47 @@ static int shared(void)
     return 0;
 }
 
-/* A thread that closes and opens the file again and again must keep the lock
- * that the process has by another descriptor of it. */
+/* Whether this process still has its lock of that type on the file. */
+static bool has_lock(int fd, short type)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        _exit(fcntl(fd, F_GETLK, &l) == 0 && l.l_type == type ? 0 : 1);
+    }
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid);
+    return status == 0;
+}
+
+static int nothing(void)
+{
+    return 0;
+}
+
+/* The process keeps its locks: on a file of its own while threads begin, and on
+ * the file of the program that it starts, at which we look. */
 static int locks(void)
 {
-    char name[300];
+    char name[300], self[] = "/proc/self/exe", path[4096] = "";
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     snprintf(name, sizeof(name), "%s/lock", dir);
     int fd = open(name, O_RDWR | O_CREAT, 0600);
     CHECK(fd >= 0 && fcntl(fd, F_SETLK, &l) == 0);
     threads();
-    pid_t pid = fork();
-    if (pid == 0) {
-        l.l_type = F_WRLCK;
-        _exit(fcntl(fd, F_GETLK, &l) == 0 && l.l_type == F_WRLCK ? 0 : 1);
+    CHECK(has_lock(fd, F_WRLCK));
+    CHECK(readlink(self, path, sizeof(path) - 1) > 0);
+    int program = open(path, O_RDONLY);
+    l.l_type = F_RDLCK;
+    CHECK(program >= 0 && fcntl(program, F_SETLK, &l) == 0);
+    for (int i = 0; i < 3; i++) {
+        char *argv[] = {path, (char[]){"nothing"}, (char[]){"-"}, NULL};
+        pid_t pid;
+        int status;
+        CHECK(posix_spawn(&pid, path, NULL, NULL, argv, environ) == 0);
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        CHECK(has_lock(program, F_RDLCK));
     }
-    int status;
-    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
     return 0;
 }
 
@@ -275,7 +322,8 @@ static const struct {
 } cases[] = {{"threads", threads}, {"forks", forks},     {"user", user},
              {"range", range},     {"accepts", accepts}, {"numbered", numbered},
              {"shared", shared},   {"locks", locks},     {"much", much},
-             {"execs", execs},     {"alone", alone}};
+             {"execs", execs},     {"alone", alone},     {"twice", twice},
+             {"nothing", nothing}};
 
 int main(int argc, char **argv)
 {

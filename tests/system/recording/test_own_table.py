@@ -16,7 +16,7 @@ import pytest
 from conftest import clean_env, give_clock
 
 CASES = ["threads", "forks", "user", "range", "accepts", "numbered", "shared", "locks",
-         "much", "execs", "alone"]
+         "much", "execs", "alone", "twice"]
 # What makes or closes a descriptor; of fcntl only F_DUPFD and its like.
 CALLS = ("open openat openat2 creat socket socketpair accept accept4 dup dup2 dup3 fcntl "
          "memfd_create memfd_secret eventfd eventfd2 epoll_create epoll_create1 pipe "
