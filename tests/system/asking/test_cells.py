@@ -158,8 +158,8 @@ TITLES = {
     "CPU NS": "cpu_ns", "LEFT OUT": "pipelined", "/S": "rate",
     "MEDIAN": "p50_ns", "90%": "p90_ns", "99%": "p99_ns", "LONGEST":
     "max_ns longest_ns", "AT MOST /S": "bound", "REQUESTS": "requests which",
-    "COUNT": "requests count measured", "NOT TAKEN": "untaken_ns", "SERVED":
-    "own_ns", "MESSAGES": "messages message_ns", "OUTSIDE": "external_ns",
+    "COUNT": "requests count measured", "ACCEPT DELAY": "untaken_ns", "BACK ENDS": "elsewhere_ns", "SERVED":
+    "own_ns", "MESSAGES": "messages message_ns", "NOT RECORDED": "external_ns",
     "MOST OF IT IN": "most", "SLOWEST 1%": "slow_ns", "40% TO 60%": "median_ns",
     "ARRIVED": "arrival_ns", "TOOK": "ns", "BEHIND THE ONE OF": "behind_arrival_ns",
     "THAT TOOK": "behind_took_ns", "A REQUEST": "demand_ns", "IN USE": "use",
@@ -332,7 +332,7 @@ LINES = {
     "to": "to_ns", "bins of": "bin_ns", "cores": "cores", "service": "service",
     "requests /s": "rate", "at most /s": "bound", "on a dedicated system":
     "estimate_ns", "of it computing": "compute_ns", "messages": "message_ns",
-    "waiting outside": "external_ns", "messages on the path": "messages",
+    "waiting for something not recorded": "external_ns", "messages on the path": "messages",
     "estimate of elapsed": "estimate_of_elapsed", "within limits": "within",
     "complete": "complete", "ideal time": "own_ns", "sure": "sure", "because": "sure_why", "runs": "run_count", "verdict": "verdict"}
 
