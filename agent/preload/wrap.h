@@ -451,7 +451,8 @@ void ips_record_io_call(enum ips_rec_type type, uint32_t chan, enum ips_op op,
 
 /* Records a wait of kind `op` that is over, if `result` > 0 or the thread was
  * blocked. `result` < 0: the wait failed with errno `err`. `ready`: value of
- * ips_pack_ready. Returns the moment at which the wait returned. */
+ * ips_pack_ready_object_and_events. Returns the moment at which the wait
+ * returned. */
 struct ips_moment ips_record_wait_if_blocked_or_ready(enum ips_op op,
                                                       struct ips_moment call,
                                                       int64_t result, int err,
@@ -488,7 +489,7 @@ void ips_record_join(enum ips_join_kind kind, uint32_t pid, uint64_t seq,
  * before a call that installs a seccomp filter or forbids the time stamp
  * counter. It ends our own system calls, or all recording (IPS_FORBIDS_ALL),
  * and returns whether calls were forbidden already. If the call failed, pass
- * that to ips_undo_prepare_for_forbidden_calls. */
+ * that to ips_undo_limit_for_forbidden_calls. */
 enum ips_forbids { IPS_FORBIDS_NOTHING, IPS_FORBIDS_CALLS, IPS_FORBIDS_ALL };
 bool ips_limit_recording_for_forbidden_calls(enum ips_forbids what);
 void ips_undo_limit_for_forbidden_calls(enum ips_forbids what, bool before);

@@ -556,9 +556,9 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         add_to_traced_cache_unless_fresh(&is);
-    if (looked < 0)
+    if (looked == IPS_NO_HELPER)
         set_target_not_examined(t, path);
-    return looked > 0;
+    return looked > 0 || looked == IPS_NO_HELPER;
 }
 
 void ips_target_inspect(struct ips_target *t, int dir, const char *path,
@@ -576,7 +576,7 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                                library, NULL, &st};
         if (!is_file)
             (void)ips_run_with_own_fd_table(open_and_inspect_target_file, &l);
-        else if (inspect_file_without_dir_fd(&l, dir, path) < 0)
+        else if (inspect_file_without_dir_fd(&l, dir, path) == IPS_NO_HELPER)
             set_target_not_examined(t, l.name);
     }
 }

@@ -138,11 +138,13 @@ static bool is_figure(const char *text)
 {
     static const char *const units[] = {"%",  " ns",  " us",  " ms",  " s",
                                         " B", " KiB", " MiB", " GiB", " TiB"};
-    size_t digits = strspn(text, "0123456789.,");
+    size_t digits =
+        strspn(text, "0123456789") ? strspn(text, "0123456789.,") : 0;
     for (size_t i = 0; digits && i < sizeof(units) / sizeof(*units); i++) {
         size_t unit = strlen(units[i]);
         if (strncmp(text + digits, units[i], unit) == 0 &&
-            (!text[digits + unit] || text[digits + unit] == ','))
+            (!text[digits + unit] ||
+             strcmp(text + digits + unit, ", ...") == 0))
             return true;
     }
     return false;
@@ -181,6 +183,8 @@ char *ipsq_shorten_text(char *text, unsigned width, bool utf8)
     if (figure < tail && of_figure + of_mark <= width) {
         tail = figure;
         head = bytes_of_characters(text, width - of_mark - of_figure);
+        while (head && are_both_number_characters(text[head - 1], text[head]))
+            head--;
     }
     size_t size = strlen(text) + strlen(mark) + 1;
     char *out = malloc(size);

@@ -334,6 +334,9 @@ static char *who_waits_text(const struct text_writer *s)
 {
     const char *object = object_text_of(&s->x->location);
     uint32_t ppm = s->m->object_ppm;
+    if (ppm > 0 && ppm < 10000)
+        return arena_printf(s->a, "%s (less than 1%%) and other processes wait",
+                            object);
     return ppm == 0 || ppm >= NEARLY_ALL_PPM
                ? arena_printf(s->a, "%s waits", object)
                : arena_printf(s->a, "%s (%u%%) and other processes wait",

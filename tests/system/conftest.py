@@ -22,6 +22,7 @@ The build is $IPS_BUILD, else build/release. Marks: quick, slow, timeout(seconds
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -327,7 +328,7 @@ class Cluster:
              "--state", str(self.state), *[str(w) for w in words]],
             env=clean_env(), input=typed, capture_output=True,
             text=True, timeout=timeout)
-        assert "contradicts itself" not in done.stdout, (words, done.stdout[-3000:])
+        assert "contradicts itself" not in done.stdout, (words, re.findall("contradicts itself[^\"]*", done.stdout))
         return done
 
     def json(self, *words, status=(0,)):

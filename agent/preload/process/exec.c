@@ -177,8 +177,11 @@ void ips_env_build(struct ips_env *env, char *const *envp,
     if (!bytes)
         return;
     if (!room) {
-        uint64_t map = ips_sys_mmap(0, bytes, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        /* Not ips_sys_mmap(): a vfork child that has installed a filter may
+         * make no other calls. */
+        uint64_t map =
+            (uint64_t)ips_sys6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (ips_sys_is_error(map))
             return;
         room = env->map = (void *)(uintptr_t)map;

@@ -360,6 +360,15 @@ static bool replace_environ_if_single_threaded(struct ips_env *env,
     return true;
 }
 
+/* Examines the shell that the C library is about to execute. If it could not be
+ * examined, it counts as a usual one, which our library suits. */
+static void inspect_shell(struct ips_target *shell)
+{
+    ips_exec_inspect(shell, AT_FDCWD, "/bin/sh");
+    if (shell->kind == IPS_TARGET_NOT_EXAMINED)
+        shell->kind = IPS_TARGET_TRACED;
+}
+
 IPS_EXPORT FILE *popen(const char *command, const char *mode)
 {
     if (!ips_wrap_start_library_and_check_recording())
@@ -367,7 +376,7 @@ IPS_EXPORT FILE *popen(const char *command, const char *mode)
     char **kept;
     struct ips_target shell;
     (void)ips_extra_get_or_map();
-    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
+    inspect_shell(&shell);
     IPS_ENV(env, environ, &shell);
     bool lent = replace_environ_if_single_threaded(&env, &kept);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -394,7 +403,7 @@ IPS_EXPORT int system(const char *command)
     char **kept;
     struct ips_target shell;
     (void)ips_extra_get_or_map();
-    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
+    inspect_shell(&shell);
     IPS_ENV(env, environ, &shell);
     bool lent = replace_environ_if_single_threaded(&env, &kept);
     uint64_t seq = ips_core_prepare_fork_and_get_seq();
@@ -493,7 +502,7 @@ IPS_EXPORT int wordexp(const char *words, wordexp_t *result, int flags)
     char **kept;
     struct ips_target shell;
     (void)ips_extra_get_or_map();
-    ips_exec_inspect(&shell, AT_FDCWD, "/bin/sh");
+    inspect_shell(&shell);
     IPS_ENV(env, environ, &shell);
     /* ${X:=v} and ${X=v} set a variable, which may replace `environ` */
     bool lent =

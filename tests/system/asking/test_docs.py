@@ -57,7 +57,7 @@ def test_paths_are_recognised():
     assert is_there("proto/frame.[ch]") and not is_there("no/such.[ch]")
 
 
-READMES = [p for p in ROOT.rglob("README.md") if "build" not in p.relative_to(ROOT).parts]
+READMES = [ROOT / "README.md", *(p for top in DIRS.split("|") for p in (ROOT / top).rglob("README.md"))]
 SOURCES = ("c", "h", "def", "S", "py", "proto", "txt")
 # What only looks like a function: libraries and programs that CMake names.
 FUNCTION = re.compile(r"`([a-z]\w*)\(\)`|`([a-z][a-z0-9]*(?:_[a-z0-9]+){2,})`")

@@ -127,6 +127,8 @@ static void texts_are_cut(void **state)
         "for l\xe2\x80\xa6"
         "12.345 ms, ...");
     cut("for lock 12.345 ms", 8, false, "for.. ms");
+    cut("x.1234567 for 1.50 ms", 13, false, "x..1.50 ms");
+    cut("copies 5%, then something long", 12, false, "copie.. long");
     cut("/m1/server.77/12", 13, false, "/m1/se../12");
 }
 
