@@ -538,6 +538,15 @@ inspect_file_without_dir_fd(struct inspection *l, int dir, const char *path)
     return ips_run_with_own_fd_table(open_and_inspect_target_file, l);
 }
 
+/* Whether clone() failed with this error, so that no helper looked at the file
+ * (RLIMIT_NPROC, a pids cgroup, an earlier unshare(CLONE_NEWPID)). Other errors
+ * are of filters that refuse a helper everywhere: they say nothing about the
+ * file. */
+static bool has_clone_failed(long looked)
+{
+    return looked == -EAGAIN || looked == -ENOMEM || looked == -EINVAL;
+}
+
 /* Examines the program file at `path`, relative to `dir`; `st` is its status.
  * Returns false if it cannot be read. */
 static bool inspect_file(struct ips_target *t, int dir, const char *path,
@@ -556,9 +565,9 @@ static bool inspect_file(struct ips_target *t, int dir, const char *path,
     if (looked == LOOKED_AT_PROGRAM && t->kind == IPS_TARGET_TRACED &&
         !(st->st_mode & (S_ISUID | S_ISGID)))
         add_to_traced_cache_unless_fresh(&is);
-    if (looked == IPS_NO_HELPER)
+    if (has_clone_failed(looked))
         set_target_not_examined(t, path);
-    return looked > 0 || looked == IPS_NO_HELPER;
+    return looked > 0 || has_clone_failed(looked);
 }
 
 void ips_target_inspect(struct ips_target *t, int dir, const char *path,
@@ -576,7 +585,7 @@ void ips_target_inspect(struct ips_target *t, int dir, const char *path,
                                library, NULL, &st};
         if (!is_file)
             (void)ips_run_with_own_fd_table(open_and_inspect_target_file, &l);
-        else if (inspect_file_without_dir_fd(&l, dir, path) == IPS_NO_HELPER)
+        else if (has_clone_failed(inspect_file_without_dir_fd(&l, dir, path)))
             set_target_not_examined(t, l.name);
     }
 }

@@ -177,7 +177,7 @@ long ips_run_with_own_fd_table(long (*function)(void *), void *arg)
                          unshare_fd_table_and_run_work, &w, &gone, place,
                          process ? AS_PROCESS : AS_THREAD, stack);
     if (tid < 0)
-        w.result = IPS_NO_HELPER;
+        w.result = tid;
     else
         wait_until_helper_gone(tid, &gone);
     while (tid > 0 && process &&

@@ -22,11 +22,10 @@
  * the program closes a descriptor of the queue, even in another table. Such a
  * program sees the helper's CPU time as that of its children.
  *
- * The functions return IPS_NO_HELPER if the kernel creates no more threads
- * (RLIMIT_NPROC, a pids cgroup, an earlier unshare(CLONE_NEWPID)), and -errno
- * if the program has forbidden itself system calls (ips_sys_quiet) or the
- * helper cannot get a table of its own. The caller then does without the
- * result. Async-signal-safe.
+ * The functions return -errno if the program has forbidden itself system calls
+ * (ips_sys_quiet), or if the kernel creates no more threads (RLIMIT_NPROC, a
+ * pids cgroup, an earlier unshare(CLONE_NEWPID)). The caller then does without
+ * the result. Async-signal-safe.
  */
 #ifndef IPS_AGENT_RECORD_OWN_TABLE_H
 #define IPS_AGENT_RECORD_OWN_TABLE_H
@@ -34,8 +33,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define IPS_NO_HELPER (-4000L) /* no errno */
 
 /* The creator waits for the helper by FUTEX_WAIT_BITSET with this bit set, by
  * which tests recognise that it does not sleep on behalf of the program. */
@@ -51,8 +48,8 @@ extern bool ips_own_table_on __attribute__((visibility("hidden")));
 void ips_own_fd_table_use_process_not_threads(void);
 
 /* Calls function(arg) in a helper, which cannot reach the program's
- * descriptors. Returns the function's result, IPS_NO_HELPER or -errno. A nested
- * use calls the function directly. */
+ * descriptors. Returns the function's result, or -errno if no helper can be
+ * created. A nested use calls the function directly. */
 long ips_run_with_own_fd_table(long (*function)(void *), void *arg);
 
 /* Reads at most `bytes` bytes from the start of a file, by

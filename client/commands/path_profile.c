@@ -333,9 +333,8 @@ static void put_profile_of_all_work(struct ipsq_out *out, unsigned by,
     ipsq_out_begin_group_if_json(out, "whole");
     if (by & IPSQ_IS_BY(MACHINE))
         put_shares_of_all_work(
-            out, "machines",
-            "all work by machine, and what of it is on the path", w->by_machine,
-            w->n_by_machine, w->total_ns, top);
+            out, "machines", "all work by machine, and its share on the path",
+            w->by_machine, w->n_by_machine, w->total_ns, top);
     if (by & IPSQ_IS_BY(PROCESS))
         put_shares_of_all_work(out, "processes", "all work by process",
                                w->by_process, w->n_by_process, w->total_ns,

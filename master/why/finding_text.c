@@ -419,12 +419,12 @@ static void write_transit_text(const struct text_writer *s)
         "Messages between %s and %s take long to arrive: the network or "
         "something on the way is slow.",
         object_text_of(&x->location), other_object_text_of(x));
-    x->evidence =
-        arena_printf(s->a,
-                     "%s of the path in %" PRIu64 " messages of %" PRIu64
-                     " bytes on average, %s each",
-                     s->ns, s->m->count, s->m->bytes / count,
-                     why_format_ns(s->a, s->m->ns / count));
+    x->evidence = arena_printf(
+        s->a,
+        "%s of the path in %" PRIu64 " message%s of %" PRIu64
+        " bytes on average, %s each",
+        s->ns, s->m->count, count == 1 ? "" : "s", s->m->bytes / count,
+        why_format_ns(s->a, s->m->ns / count));
     x->supposes = "messages take half as long";
     x->command = arena_printf(
         s->a, "ipsq path %s --weighting wall --by message", s->run);

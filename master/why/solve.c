@@ -569,32 +569,36 @@ static void split_cpu_delay_by_own_and_other_programs(struct why_solving *y)
 
 /* ---- computing all facts ------------------------------------------------ */
 
-/* Returns by how much the clocks' error may make the quiet path too long: each
- * message on it may seem to be in transit for longer by that error. */
+/* Returns by how much the quiet path may seem longer than the run took by the
+ * clocks' error: each message on it may seem to be in transit for longer by
+ * that error, and the run, which begins and ends on two machines, shorter. */
 static uint64_t clock_error_of_quiet_path_ns(const struct why_solving *y)
 {
     const struct ips_graph *g = y->s.g;
     const struct ips_est *e = &y->d->w.path.est;
-    uint64_t messages = 0;
+    uint64_t times = 1;
     if (e->end == IPS_NO_NODE || !y->d->w.path.clock_bound_ns)
         return 0;
     for (uint32_t i = e->end, c = ips_chain_of(g, i);
          e->crossed[i] || i != g->chains[c].first; c = ips_chain_of(g, i)) {
-        messages += e->crossed[i] && g->xkind[i] == IPS_X_DATA;
+        times += e->crossed[i] && g->xkind[i] == IPS_X_DATA;
         i = e->crossed[i] ? g->xpred[i] : i - 1;
     }
-    ips_u128 ns = (ips_u128)messages * y->d->w.path.clock_bound_ns;
+    ips_u128 ns = (ips_u128)times * y->d->w.path.clock_bound_ns;
     return ns > UINT64_MAX ? UINT64_MAX : (uint64_t)ns;
 }
 
-/* The quiet path is no longer than the run took; more than the clocks' error
- * explains is left as it is, and the answer says that it contradicts itself. */
+/* The quiet path is no longer than the run took: an excess that is within the
+ * clocks' error, or a thousandth (the CPU clock is read a little before or
+ * after the time), is none. A larger one stays, and the answer says that it
+ * contradicts itself. */
 static void set_length_of_quiet_path(struct why_solving *y)
 {
     struct why_facts *f = &y->d->facts;
     f->quiet_ns = why_limit_ns_to_path_in_window(f, y->d->w.t_max_ns);
     uint64_t beyond = ips_sub_sat(f->quiet_ns, f->t_max_wall_ns);
-    if (beyond && beyond <= clock_error_of_quiet_path_ns(y))
+    if (beyond && beyond <= ips_max_u64(clock_error_of_quiet_path_ns(y),
+                                        f->t_max_wall_ns / 1000))
         f->quiet_ns = f->t_max_wall_ns;
 }
 

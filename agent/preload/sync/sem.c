@@ -161,8 +161,8 @@ IPS_EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 #define ONCE_DONE 2
 
 /* The real pthread_once runs `run_once_function_and_mark_ran` in place of the
- * program's function, so `ran` shows whether this thread ran it. A nested call
- * of pthread_once has its own struct. */
+ * program's function, so `ran` shows whether this thread ran it. A pthread_once
+ * within that function uses another struct. */
 struct once {
     void (*fn)(void);
     bool ran;
